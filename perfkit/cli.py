@@ -1,0 +1,94 @@
+"""The `perfkit` program: puts the commands together, and is the only place that exits.
+
+Exit codes: 0 fine, 1 a gate or verification failed, 2 wrong usage or input, 3 the environment cannot,
+4 a tool failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import typer
+
+from perfkit.errors import PerfkitError
+
+# In the order `perfkit --help` lists them: module under perfkit.commands, which holds a function of the same name.
+COMMANDS = (
+    "doctor",
+    "kernels",
+    "build",
+    "profile",
+    "show",
+    "bench",
+    "model",
+    "explain",
+    "roofline",
+    "report",
+    "article",
+    "check",
+    "runs",
+    "demo",
+)
+
+app = typer.Typer(
+    name="perfkit",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Profile CUDA kernels under Nsight Compute, check the counters, and explain why B is slower than A.",
+)
+
+
+@app.callback()
+def _root(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error.", envvar="PERFKIT_DEBUG"),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    if version:
+        from perfkit import __version__
+
+        sys.stdout.write(f"perfkit {__version__}\n")
+        raise typer.Exit
+    if debug:
+        os.environ["PERFKIT_DEBUG"] = "1"
+
+
+for _name in COMMANDS:
+    _module = importlib.import_module(f"perfkit.commands.{_name}")
+    app.command(_name, **getattr(_module, "SETTINGS", {}))(getattr(_module, _name))
+
+
+def main() -> None:
+    """Run the command line; every perfkit error becomes a message and an exit code."""
+    try:
+        app()
+    except PerfkitError as error:
+        _say(error.message, error.remedy)
+        if os.environ.get("PERFKIT_DEBUG"):
+            raise
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _say("interrupted", "")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of the pipe went away (`perfkit show ... | head`): that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if os.environ.get("PERFKIT_DEBUG"):
+            raise
+        _say(
+            f"internal error: {type(error).__name__}: {error}",
+            "This is a bug in perfkit. Run again with `perfkit --debug ...` and report the traceback.",
+        )
+        sys.exit(4)
+
+
+def _say(message: str, remedy: str) -> None:
+    sys.stderr.write(f"perfkit: error: {message}\n")
+    for line in remedy.splitlines():
+        sys.stderr.write(f"  {line}\n")

@@ -1,0 +1,66 @@
+"""What every command shares: where output goes. Tables to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfkit.model import Table
+
+
+def emit(text: str, output: Path | None = None) -> None:
+    """Print `text` on stdout, or write it to `output` in one step (a reader never sees half a file).
+
+    Raises UsageError when the file cannot be written.
+    """
+    if output is None:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text if text.endswith("\n") else text + "\n")
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(output)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {output}: {error.strerror or error}", "Give -o a file in a folder you can write to."
+        ) from error
+    note(f"wrote {output}")
+
+
+def emit_tables(tables: Sequence[Table], fmt: str, output: Path | None = None) -> None:
+    """Render tables in a format of reports/ and emit them."""
+    from perfkit.reports import render
+
+    emit(render(tables, fmt, width=_width(output), color=_color(output)), output)
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal, on stderr."""
+    sys.stderr.write(text.rstrip("\n") + "\n")
+    sys.stderr.flush()
+
+
+def warn(text: str) -> None:
+    """A warning on stderr."""
+    note(f"warning: {text}")
+
+
+def _width(output: Path | None) -> int:
+    if output is not None or not sys.stdout.isatty():
+        return int(os.environ.get("COLUMNS", "0")) or 160
+    return os.get_terminal_size(sys.stdout.fileno()).columns
+
+
+def _color(output: Path | None) -> bool:
+    return output is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
