@@ -1,5 +1,18 @@
 """Frozen dataclasses that travel between rooms; no behaviour beyond their own invariants."""
 
+from perfkit.model.explain import (
+    Comparison,
+    Evidence,
+    Factor,
+    PeakLoss,
+    Side,
+    SourceLine,
+    Verdict,
+    VerdictKind,
+    WallClock,
+    Waterfall,
+    WaterfallStep,
+)
 from perfkit.model.kernels import Argument, BuildResult, KernelSpec, LoopMix
 from perfkit.model.runs import GpuInfo, KernelRun, RunRecord, Verification
 from perfkit.model.table import Cell, Column, Table
@@ -10,9 +23,12 @@ __all__ = [
     "BuildResult",
     "Cell",
     "Column",
+    "Comparison",
     "Counter",
     "Dim3",
     "Evaluated",
+    "Evidence",
+    "Factor",
     "GpuInfo",
     "KernelRun",
     "KernelSpec",
@@ -20,8 +36,16 @@ __all__ = [
     "LaunchId",
     "LoopMix",
     "MetricValue",
+    "PeakLoss",
     "RunRecord",
+    "Side",
+    "SourceLine",
     "Status",
     "Table",
+    "Verdict",
+    "VerdictKind",
     "Verification",
+    "WallClock",
+    "Waterfall",
+    "WaterfallStep",
 ]

@@ -1,0 +1,151 @@
+"""Why B is slower than A, as a tree: what analysis/explain.py finds and reports/ draws.
+
+All contributions of a `Comparison` are natural logarithms that add up to ln(T_B / T_A); a contribution c is the factor
+exp(c) on the time, positive where B is slower for it. All contributions of a `PeakLoss` are shares of FP32 peak that
+add up, with the share reached, to 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from perfkit.model.values import LaunchId
+
+
+class VerdictKind(StrEnum):
+    """What B is against A."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    AMBIGUOUS = "ambiguous"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict and its reason, in one sentence that names the evidence and the threshold."""
+
+    kind: VerdictKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A counter or metric that speaks for a factor, in SI units (fractions 0..1); None where it was not collected."""
+
+    name: str
+    title: str
+    before: float | str | None
+    after: float | str | None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One cause. `children` add up to `contribution`. `tied` marks a cause too close to its neighbour to rank."""
+
+    name: str  # stable key: instructions, issue_rate, warps, stall_lg_throttle, ...
+    title: str
+    before: float | None
+    after: float | None
+    unit: str
+    contribution: float
+    children: tuple[Factor, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    note: str = ""
+    tied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two launches (or the only one): what people call it, and what identifies it."""
+
+    label: str
+    launch: LaunchId
+    kernel: str
+    problem: str
+    gpu: str
+    ncu_version: str
+    duration: float  # s, under ncu
+    repeats: int = 1  # launches that were given for this side; the factors are those of the median one
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """Event timings of a bench run beside ncu's, in seconds and Hz; `clock_share` is the part of ln(B/A) that is clock."""
+
+    time_a: float
+    time_b: float
+    clock_a: float
+    clock_b: float
+    log_ratio: float
+    clock_share: float
+    source: str  # the run the timings come from
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """An instruction or a source line and the samples that stalled on it, as a share of the launch's samples times T/T_A.
+
+    So `after - before` is time: 0.10 means a tenth of A's time more is spent there in B.
+    """
+
+    where: str  # "file.cu:42" or the SASS address
+    text: str  # source text or SASS
+    before: float
+    after: float
+    top_stall: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`perfkit explain A B`. sum(factors) + residual = log_ratio; `work_ratio` is B's work over A's (1 for the same problem)."""
+
+    a: Side
+    b: Side
+    verdict: Verdict
+    log_ratio: float
+    factors: tuple[Factor, ...]
+    residual: float
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    work_ratio: float = 1.0
+    wall_clock: WallClock | None = None
+    source: tuple[SourceLine, ...] = field(default=())
+    source_note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakLoss:
+    """`perfkit explain A`: share + sum(losses) + residual = 1, all shares of FP32 peak."""
+
+    a: Side
+    share: float
+    losses: tuple[Factor, ...]
+    residual: float
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WaterfallStep:
+    """A bar: `value` is added to where the one before ended; `text` is printed at it."""
+
+    label: str
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """A figure: from `start` (labelled) over the steps to `end`; `unit` labels the axis."""
+
+    title: str
+    start_label: str
+    start: float
+    steps: tuple[WaterfallStep, ...]
+    end_label: str
+    end: float
+    unit: str
