@@ -1,5 +1,6 @@
 """Frozen dataclasses that travel between rooms; no behaviour beyond their own invariants."""
 
+from perfkit.model.bench import Batch, BenchResult, PairComparison, PairSamples, SelfTest, SensorSample
 from perfkit.model.explain import (
     Comparison,
     Evidence,
@@ -20,6 +21,8 @@ from perfkit.model.values import Counter, Dim3, Evaluated, Launch, LaunchId, Met
 
 __all__ = [
     "Argument",
+    "Batch",
+    "BenchResult",
     "BuildResult",
     "Cell",
     "Column",
@@ -36,8 +39,12 @@ __all__ = [
     "LaunchId",
     "LoopMix",
     "MetricValue",
+    "PairComparison",
+    "PairSamples",
     "PeakLoss",
     "RunRecord",
+    "SelfTest",
+    "SensorSample",
     "Side",
     "SourceLine",
     "Status",
