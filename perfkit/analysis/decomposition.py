@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+Point = tuple[float, float, float]  # issue rate, warps active per scheduler, readiness
+
 
 def log_mean(x: float, y: float) -> float:
     """Logarithmic mean (x - y) / ln(x / y) of two positive numbers; x where they are equal.
@@ -27,10 +29,9 @@ def log_mean(x: float, y: float) -> float:
 
 
 def split_sum(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """ln(sum(after) / sum(before)) split over the parts: part j gets (after_j - before_j) / L(total_after,
-    total_before).
+    """ln(sum(after) / sum(before)) split over the parts.
 
-    This is LMDI's L(b, a) / L(B, A) * ln(b / a) with the part's own logarithmic mean cancelled, so a part
+    Part j gets (after_j - before_j) / L(total_after, total_before). This is LMDI's L(b, a) / L(B, A) * ln(b / a) with the part's own logarithmic mean cancelled, so a part
     may be zero on either side. The totals must be positive. Exact: the parts add up to the logarithm of the
     totals' ratio.
     """
@@ -41,17 +42,13 @@ def split_sum(before: Mapping[str, float], after: Mapping[str, float]) -> dict[s
 
 
 def slots_filled(readiness: float, warps: float) -> float:
-    """1 - (1 - r)^W: the share of cycles in which at least one of W warps, each ready with probability r,
-    can issue.
-    """
+    """1 - (1 - r)^W: share of cycles in which at least one of W warps, each ready with probability r, issues."""
     if readiness >= 1:
         return 1.0
     return -math.expm1(warps * math.log1p(-readiness))
 
 
-def split_issue_rate(
-    before: tuple[float, float, float], after: tuple[float, float, float]
-) -> tuple[float, float, float]:
+def split_issue_rate(before: Point, after: Point) -> Point:
     """ln(I_after / I_before) split over warps, readiness and the correction k of I = k (1 - (1 - r)^W).
 
     `before` and `after` are (I, W, r). The first two shares are the average over both orders of changing W
@@ -70,10 +67,8 @@ def split_issue_rate(
     return by_warps, by_ready, correction
 
 
-def elasticity_of_warps(before: tuple[float, float, float], after: tuple[float, float, float]) -> float:
-    """d ln(1-(1-r)^W) / d ln W between two launches: the factor from ln W to its share of ln I, for
-    splitting W further.
-    """
+def elasticity_of_warps(before: Point, after: Point) -> float:
+    """d ln(1-(1-r)^W) / d ln W between two launches: turns parts of ln W into parts of ln I."""
     (_, warps_a, ready_a), (_, warps_b, ready_b) = before, after
     change = math.log(warps_b / warps_a)
     if abs(change) > 1e-7:
@@ -82,10 +77,8 @@ def elasticity_of_warps(before: tuple[float, float, float], after: tuple[float, 
     return (_slope_warps(warps, ready_a) + _slope_warps(warps, ready_b)) / 2
 
 
-def elasticity_of_readiness(before: tuple[float, float, float], after: tuple[float, float, float]) -> float:
-    """d ln(1-(1-r)^W) / d ln r between two launches: the factor from ln r to its share of ln I, for
-    splitting r further.
-    """
+def elasticity_of_readiness(before: Point, after: Point) -> float:
+    """d ln(1-(1-r)^W) / d ln r between two launches: turns parts of ln r into parts of ln I."""
     (_, warps_a, ready_a), (_, warps_b, ready_b) = before, after
     change = math.log(ready_b / ready_a)
     if abs(change) > 1e-7:

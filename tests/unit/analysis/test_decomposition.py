@@ -18,6 +18,8 @@ from perfkit.analysis.decomposition import (
     split_sum,
 )
 
+Point = tuple[float, float, float]  # issue rate, warps, readiness
+
 positive = st.floats(1e-9, 1e12)
 part = st.one_of(st.just(0.0), positive)
 parts = st.lists(part, min_size=1, max_size=8).filter(lambda values: sum(values) > 0)
@@ -67,9 +69,7 @@ def test_split_sum_gives_the_closed_form_of_lmdi() -> None:
 
 
 @given(point, point)
-def test_split_issue_rate_adds_up_and_is_antisymmetric(
-    a: tuple[float, float, float], b: tuple[float, float, float]
-) -> None:
+def test_split_issue_rate_adds_up_and_is_antisymmetric(a: Point, b: Point) -> None:
     forward, backward = split_issue_rate(a, b), split_issue_rate(b, a)
     assert sum(forward) == pytest.approx(math.log(b[0] / a[0]), abs=1e-9)
     for one, other in zip(forward, backward, strict=True):
@@ -84,9 +84,7 @@ def test_split_issue_rate_blames_only_what_changed(i: float, w: float, r: float,
 
 
 @given(point, point)
-def test_elasticities_carry_the_shares(a: tuple[float, float, float], b: tuple[float, float, float]) -> None:
-    a: tuple[float, float, float], b: tuple[float, float, float]
-) -> None:
+def test_elasticities_carry_the_shares(a: Point, b: Point) -> None:
     by_warps, by_ready, _ = split_issue_rate(a, b)
     assert elasticity_of_warps(a, b) * math.log(b[1] / a[1]) == pytest.approx(by_warps, abs=1e-9)
     assert elasticity_of_readiness(a, b) * math.log(b[2] / a[2]) == pytest.approx(by_ready, abs=1e-9)
