@@ -28,9 +28,9 @@ class SensorSample:
 class Batch:
     """Back-to-back launches, each (or each group of `inner`) between two CUDA events.
 
-    `times` are seconds a launch. `started` and `ended` are seconds of the host's monotonic clock. `sm_clock` (Hz) is
-    cycles over time between a reading of every SM's cycle counter before and after the batch; None where
-    that reading made no sense.
+    `times` are seconds a launch. `started` and `ended` are seconds of the host's monotonic clock.
+    `sm_clock` (Hz) is cycles over time between a reading of every SM's cycle counter before and after the
+    batch; None where that reading made no sense.
     """
 
     times: tuple[float, ...]
@@ -44,8 +44,8 @@ class Batch:
 class PairSamples:
     """Interleaved runs of A and B: entry i of every field belongs to pair i.
 
-    `a`, `b`: seconds of a window of `inner` launches. `a_cycles`, `b_cycles`: SM cycles of the same window, the
-    readings of the cycle counter included. `a_first`: A ran before B.
+    `a`, `b`: seconds of a window of `inner` launches. `a_cycles`, `b_cycles`: SM cycles of the same
+    window, the readings of the cycle counter included. `a_first`: A ran before B.
     """
 
     a: tuple[float, ...]
@@ -60,7 +60,9 @@ class PairSamples:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """One kernel at one problem size, timed. `time` is None where verification failed: no speed of a wrong result."""
+    """One kernel at one problem size, timed. `time` is None where verification failed: no speed of a
+    wrong result.
+    """
 
     key: str
     label: str
