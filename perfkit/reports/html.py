@@ -1,0 +1,78 @@
+"""Tables as HTML fragments: raw values in `data-value`, documentation as tooltips, no script, no style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from perfkit.model import Cell, Column, Table
+from perfkit.reports.layout import TextCell, TextTable, lay_out
+from perfkit.reports.text import shorten, visible
+
+_TOOLTIP_LIMIT = 400  # an 8,000-character name in 500 tooltips is 4 MB
+
+
+def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
+    """Each table as `<table class="perfkit" id=NAME>`, notes in a list below."""
+    return "\n".join(fragment(table) for table in tables)
+
+
+def fragment(table: Table, *, sortable: bool = False) -> str:
+    """One table. With `sortable` the headers hold buttons for the script of the HTML report."""
+    text = lay_out(table)
+    kind = "perfkit sortable" if sortable else "perfkit"
+    lines = [
+        f'<table class="{kind}" id="{_attribute(table.name)}">',
+        f"<caption>{escape(text.title)}</caption>",
+    ]
+    heads = [
+        _header(column, header, right, sortable)
+        for column, header, right in zip(table.columns, text.headers, text.numeric, strict=True)
+    ]
+    lines.append(f"<thead><tr>{''.join(heads)}</tr></thead>")
+    lines.append("<tbody>")
+    for cells, row in zip(table.rows, text.rows, strict=True):
+        tds = [
+            _cell(cell, shown, right, first=index == 0)
+            for index, (cell, shown, right) in enumerate(zip(cells, row, text.numeric, strict=True))
+        ]
+        lines.append(f"<tr>{''.join(tds)}</tr>")
+    lines += ["</tbody>", "</table>"]
+    return "\n".join([*lines, *_notes(text)]) + "\n"
+
+
+def _header(column: Column, header: str, right: bool, sortable: bool) -> str:
+    title = f' title="{_attribute(column.doc)}"' if column.doc else ""
+    kind = ' class="num"' if right else ""
+    inner = f'<button type="button">{escape(header)}</button>' if sortable else escape(header)
+    return f'<th scope="col"{kind}{title}>{inner}</th>'
+
+
+def _cell(cell: Cell, shown: TextCell, right: bool, *, first: bool) -> str:
+    kinds = [
+        name
+        for name, is_so in (("num", right), ("missing", shown.missing), ("invalid", shown.invalid))
+        if is_so
+    ]
+    tag = "th" if first else "td"
+    attributes = ' scope="row"' if first else ""
+    if kinds:
+        attributes += f' class="{" ".join(kinds)}"'
+    if cell.is_number:
+        attributes += f' data-value="{cell.value!r}"'
+    tooltip = " · ".join(part for part in (shown.full, cell.note) if part)
+    if tooltip:
+        attributes += f' title="{_attribute(tooltip)}"'
+    flag = " !" if shown.invalid else ""
+    mark = f"<sup>{escape(shown.mark)}</sup>" if shown.mark else ""
+    return f"<{tag}{attributes}>{escape(shown.text)}{flag}{mark}</{tag}>"
+
+
+def _notes(text: TextTable) -> list[str]:
+    if not text.notes:
+        return []
+    return ['<ul class="notes">', *[f"<li>{escape(note)}</li>" for note in text.notes], "</ul>"]
+
+
+def _attribute(text: str) -> str:
+    return escape(shorten(visible(text), _TOOLTIP_LIMIT), quote=True)

@@ -1,0 +1,66 @@
+"""Tables as LaTeX with booktabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfkit.model import Table
+from perfkit.reports.layout import TextCell, TextTable, lay_out
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
+    "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+    "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "'": r"\textquotesingle{}", "`": r"\textasciigrave{}",
+    "[": "{[}", "]": "{]}", "-": "{-}",
+    "…": r"\dots{}", "µ": r"\textmu{}", "×": r"$\times$", "–": "--", "→": r"$\rightarrow$", "·": r"$\cdot$",
+    "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$", "−": "$-$",
+}  # fmt: skip
+
+
+def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
+    r"""Each table as a `table` float with caption, label `tab:NAME` and notes.
+
+    The document needs \usepackage{booktabs,textcomp}.
+    """
+    return "\n".join(_table(lay_out(table, limit=40), table.name) for table in tables)
+
+
+def escape(text: str) -> str:
+    """`text` as LaTeX text; a character that plain pdfLaTeX cannot set is named by its code point."""
+    return "".join(
+        _SPECIAL.get(character, character if character.isascii() else f"{{[}}U+{ord(character):04X}{{]}}")
+        for character in text
+    )
+
+
+def _table(text: TextTable, name: str) -> str:
+    size = r"\small" if len(text.headers) <= 8 else r"\scriptsize"
+    label = "".join(character if character.isalnum() and character.isascii() else "-" for character in name)
+    spec = "".join("r" if right else "l" for right in text.numeric)
+    lines = [
+        "% needs \\usepackage{booktabs,textcomp}",
+        "\\begin{table}[htbp]",
+        f"\\centering{size}",
+        f"\\caption{{{escape(text.title)}}}",
+        f"\\label{{tab:{label}}}",
+        f"\\begin{{tabular}}{{{spec}}}",
+        "\\toprule",
+        f"{' & '.join(escape(header) for header in text.headers)} \\\\",
+        "\\midrule",
+        *[f"{' & '.join(_cell(cell) for cell in row)} \\\\" for row in text.rows],
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    if text.notes:
+        notes = r" \\ ".join(escape(note) for note in text.notes)
+        lines.append(f"\\par\\smallskip\\parbox{{\\linewidth}}{{\\footnotesize {notes}}}")
+    lines.append("\\end{table}")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(cell: TextCell) -> str:
+    text = escape(cell.text + (" !" if cell.invalid else ""))
+    if cell.missing:
+        text = f"\\textit{{{text}}}"
+    return f"{text}\\textsuperscript{{{escape(cell.mark)}}}" if cell.mark else text
