@@ -39,7 +39,8 @@ _SPELLINGS = {
     "FLOP": "FLOP", "FLOPs": "FLOP",
 }  # fmt: skip
 _NUMBER = re.compile(
-    r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(.*?)\s*\Z", re.DOTALL
+    r"\s*([+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?![\d,.])\s*(.*?)\s*\Z",
+    re.DOTALL,
 )
 
 
@@ -50,10 +51,9 @@ def parse(text: str) -> tuple[float | int, str]:
     An integer without a unit stays an int. Raises ValueError for anything else, naming the text.
     """
     match = _NUMBER.match(text)
-    digits = match.group(1) if match else ""
-    if match is None or not re.search(r"\d", digits):
+    if match is None:
         raise ValueError(f"{text!r} is not a number with a unit (such as '1.5 ms', '17.18 GB', '65.9 %')")
-    plain = digits.replace(",", "")
+    plain = match.group(1).replace(",", "")
     factor, unit = parse_unit(match.group(2))
     if not unit and re.fullmatch(r"[+-]?\d+", plain):
         return int(plain), ""
