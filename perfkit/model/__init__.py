@@ -15,6 +15,7 @@ from perfkit.model.explain import (
     WaterfallStep,
 )
 from perfkit.model.kernels import Argument, BuildResult, KernelSpec, LoopMix
+from perfkit.model.report import Report
 from perfkit.model.runs import GpuInfo, KernelRun, RunRecord, Verification
 from perfkit.model.table import Cell, Column, Table
 from perfkit.model.values import Counter, Dim3, Evaluated, Launch, LaunchId, MetricValue, Status
@@ -42,6 +43,7 @@ __all__ = [
     "PairComparison",
     "PairSamples",
     "PeakLoss",
+    "Report",
     "RunRecord",
     "SelfTest",
     "SensorSample",

@@ -1,0 +1,85 @@
+"""Counters of one launch as they come from the reader, made into `Counter` objects only when asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from perfkit.model import Counter, Status
+
+# value, unit, instances: what travels from the reading process
+Raw = tuple[float | int | str | None, str, tuple[tuple[str | int, float], ...]]
+
+# Units that ncu writes -> (SI unit, multiply by, divide by). Dividing keeps 61312 ns / 1e9 exact to the last digit.
+_UNITS: Final[Mapping[str, tuple[str, float, float]]] = {
+    "%": ("fraction", 1.0, 100.0),
+    "nsecond": ("s", 1.0, 1e9),
+    "ns": ("s", 1.0, 1e9),
+    "usecond": ("s", 1.0, 1e6),
+    "us": ("s", 1.0, 1e6),
+    "msecond": ("s", 1.0, 1e3),
+    "ms": ("s", 1.0, 1e3),
+    "second": ("s", 1.0, 1.0),
+    "s": ("s", 1.0, 1.0),
+    "hz": ("Hz", 1.0, 1.0),
+    "Hz": ("Hz", 1.0, 1.0),
+    "cycle/second": ("Hz", 1.0, 1.0),
+    "cycle/nsecond": ("Hz", 1e9, 1.0),
+    "cycle/usecond": ("Hz", 1e6, 1.0),
+    "Khz": ("Hz", 1e3, 1.0),
+    "Mhz": ("Hz", 1e6, 1.0),
+    "Ghz": ("Hz", 1e9, 1.0),
+    "Kbyte": ("byte", 1e3, 1.0),
+    "Mbyte": ("byte", 1e6, 1.0),
+    "Gbyte": ("byte", 1e9, 1.0),
+    "Tbyte": ("byte", 1e12, 1.0),
+    "Kbyte/block": ("byte/block", 1e3, 1.0),
+    "Ksector": ("sector", 1e3, 1.0),
+    "Kinst": ("inst", 1e3, 1.0),
+    "Kcycle": ("cycle", 1e3, 1.0),
+}
+
+
+def to_si(value: float, unit: str) -> float:
+    """`value`, which ncu gave in `unit`, in the SI unit; a percentage as a fraction."""
+    known = _UNITS.get(unit)
+    return value if known is None else value * known[1] / known[2]
+
+
+def si_unit(unit: str) -> str:
+    """The SI unit for one of ncu's units; units that are no multiple of an SI unit stay as they are."""
+    known = _UNITS.get(unit)
+    return unit if known is None else known[0]
+
+
+class CounterMap(Mapping[str, Counter]):
+    """Name -> Counter over raw tuples. A launch has hundreds of counters, of which most readers look at a few."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Mapping[str, Raw]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> Counter:
+        value, unit, instances = self._raw[name]
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return Counter(name, None, unit, Status.NOT_COLLECTED, instances)
+        if isinstance(value, float) and math.isinf(value):
+            return Counter(name, value, unit, Status.INVALID, instances)
+        return Counter(name, value, unit, Status.OK, instances)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._raw
+
+    def __repr__(self) -> str:
+        return f"CounterMap({len(self._raw)} counters)"
+
+    def __reduce__(self) -> tuple[type[CounterMap], tuple[dict[str, Raw]]]:
+        return CounterMap, (dict(self._raw),)

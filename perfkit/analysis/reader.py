@@ -1,0 +1,223 @@
+"""The reader library: finding ncu_report, and everything that is asked of it.
+
+Only this file and what it calls know ncu_report's interface, which grew over the releases: what an older reader lacks is
+detected, never assumed. What comes back is plain tuples, so that a reading process can send it home cheaply.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from perfkit.analysis.counters import Raw
+from perfkit.errors import CannotError
+
+# range, launch, function name, demangled name, NVTX ranges, collected, counters
+RawLaunch = tuple[int, int, str, str, tuple[str, ...], bool, dict[str, Raw]]
+
+# Read for every launch, whatever else is asked for.
+IDENTITY = (
+    "device__attribute_display_name",
+    "device__attribute_compute_capability_major",
+    "device__attribute_compute_capability_minor",
+    "launch__grid_dim_x",
+    "launch__grid_dim_y",
+    "launch__grid_dim_z",
+    "launch__block_dim_x",
+    "launch__block_dim_y",
+    "launch__block_dim_z",
+)
+DURATIONS = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration")
+# Known without running the kernel: their presence does not show that anything was measured.
+_NOT_MEASURED = re.compile(
+    r"device__|launch__|profiler__|nvlink__|numa__|c2clink__|nic__|thread_inst_executed_true$|.*maximum_warps|.*occupancy|"
+    r".*peak_sustained|sass__|derived|memory_|group:|breakdown:"
+)
+
+
+@cache
+def library() -> Any:
+    """The module `ncu_report`: from Python's path, else from the newest Nsight Compute installation.
+
+    Raises CannotError when there is none.
+    """
+    try:
+        import ncu_report
+    except ImportError:
+        pass
+    else:
+        return ncu_report
+    for folder in _installed():
+        sys.path.insert(0, str(folder))
+        try:
+            import ncu_report
+        except ImportError:
+            sys.path.remove(str(folder))
+        else:
+            return ncu_report
+    raise CannotError(
+        "cannot read reports: the Python module ncu_report is not there",
+        "Install it with `pip install ncu-report`, or install Nsight Compute, which brings it in extras/python.",
+    )
+
+
+def library_version() -> str:
+    """The reader's own release, for example "2026.3.1"; "" where it does not say."""
+    module = library()
+    try:
+        from importlib.metadata import version
+
+        if "site-packages" in str(module.__file__):
+            return version("ncu-report")
+    except Exception:  # noqa: BLE001 - a version is only information: no failure of finding it may stop a reader
+        return ""
+    found = re.search(r"20\d\d\.\d+\.\d+", str(module.__file__))
+    return found[0] if found else ""
+
+
+def _installed() -> list[Path]:
+    """`extras/python` of every Nsight Compute on this machine, newest release first."""
+    roots: list[Path] = []
+    if ncu := shutil.which("ncu"):
+        # ncu on PATH may be a link or a wrapper, in the installation's root or in target/<platform>/.
+        roots += [parent for parent in Path(ncu).resolve().parents][:4]
+    roots += Path("/opt/nvidia/nsight-compute").glob("*")
+    for cuda in Path("/usr/local").glob("cuda*"):
+        roots += cuda.glob("nsight-compute*")
+    folders = {root / "extras" / "python" for root in roots}
+    return sorted(
+        (f for f in folders if (f / "ncu_report.py").is_file() or (f / "ncu_report").is_dir()),
+        key=_release,
+        reverse=True,
+    )
+
+
+def _release(folder: Path) -> tuple[int, ...]:
+    found = re.findall(r"(20\d\d)\.(\d+)\.(\d+)", str(folder.resolve()))
+    return tuple(map(int, found[-1])) if found else (0, 0, 0)
+
+
+def read_raw(path: str, counters: Sequence[str]) -> list[RawLaunch]:
+    """Every launch of the file with those of `counters` that it holds (and IDENTITY and DURATIONS).
+
+    Raises whatever the library raises; use report.read_reports, which says what that means.
+    """
+    module = library()
+    wanted = tuple(dict.fromkeys((*IDENTITY, *DURATIONS, *counters)))
+    instanced = {name: _may_have_instances(name) for name in wanted}
+    getters = _getters(module)
+    units: dict[str, str] = {}
+    context = module.load_report(path)
+    launches: list[RawLaunch] = []
+    for range_index in range(context.num_ranges()):
+        actions = context.range_by_idx(range_index)
+        for index in range(actions.num_actions()):
+            action = actions.action_by_idx(index)
+            if action is None:
+                continue
+            values = _counters(action, wanted, instanced, getters, units)
+            launches.append(
+                (
+                    range_index,
+                    index,
+                    action.name(),
+                    action.name(module.IAction.NameBase_DEMANGLED) or action.name(),
+                    _nvtx(action),
+                    _collected(action, values),
+                    values,
+                )
+            )
+    return launches
+
+
+def _getters(module: Any) -> dict[int, str]:
+    """Value kind -> name of the method that gives it. (IMetric.value() builds such a table at every call.)"""
+    kind = module.IMetric
+    return {
+        kind.ValueKind_DOUBLE: "as_double",
+        kind.ValueKind_FLOAT: "as_double",
+        kind.ValueKind_STRING: "as_string",
+        kind.ValueKind_UINT32: "as_uint64",
+        kind.ValueKind_UINT64: "as_uint64",
+    }
+
+
+def _may_have_instances(name: str) -> bool:
+    """Metrics with a rollup (`.sum`) have none; asking each of them would cost a tenth of the reading time."""
+    if name.startswith(("device__", "launch__")):
+        return name.startswith("launch__occupancy_per")
+    return "." not in name or ":" in name
+
+
+def _counters(
+    action: Any,
+    wanted: tuple[str, ...],
+    instanced: dict[str, bool],
+    getters: dict[int, str],
+    units: dict[str, str],
+) -> dict[str, Raw]:
+    values: dict[str, Raw] = {}
+    by_name = action.metric_by_name
+    for name in wanted:
+        metric = by_name(name)
+        if metric is None:
+            continue
+        getter = getters.get(metric.kind())
+        value = getattr(metric, getter)() if getter else None
+        unit = units.get(name)
+        if unit is None:
+            unit = units[name] = metric.unit() or ""
+        values[name] = (value, unit, _instances(metric, getters) if instanced[name] else ())
+    return values
+
+
+def _instances(metric: Any, getters: dict[int, str]) -> tuple[tuple[str | int, float], ...]:
+    count = metric.num_instances()
+    if not count:
+        return ()
+    getter = getters.get(metric.kind())
+    if getter is None or getter == "as_string":
+        return ()
+    get = getattr(metric, getter)
+    if not metric.has_correlation_ids():
+        return tuple((index, get(index)) for index in range(count))
+    ids = metric.correlation_ids()
+    get_id = getattr(ids, getters.get(ids.kind(), "as_uint64"))
+    return tuple((get_id(index), get(index)) for index in range(count))
+
+
+def _nvtx(action: Any) -> tuple[str, ...]:
+    """Names of the push/pop and start/end ranges the launch lies in, outermost first, domain by domain."""
+    state = action.nvtx_state()
+    if state is None:
+        return ()
+    names: list[str] = []
+    for domain in state.domains():
+        info = state.domain_by_id(domain)
+        if info is not None:
+            names += info.push_pop_ranges()
+            names += info.start_end_ranges()
+    return tuple(names)
+
+
+def _collected(action: Any, values: dict[str, Raw]) -> bool:
+    """Whether anything was measured: the duration, or (in a report of other metrics) any hardware counter."""
+    durations = [values[name][0] for name in DURATIONS if name in values]
+    if durations:
+        return any(_number(value) for value in durations)
+    for name in action.metric_names():
+        if "__" in name and not _NOT_MEASURED.match(name):
+            metric = action.metric_by_name(name)
+            if metric is not None and _number(metric.value()):
+                return True
+    return False
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not math.isnan(value)
