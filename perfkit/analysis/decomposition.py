@@ -31,9 +31,9 @@ def log_mean(x: float, y: float) -> float:
 def split_sum(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """ln(sum(after) / sum(before)) split over the parts.
 
-    Part j gets (after_j - before_j) / L(total_after, total_before). This is LMDI's L(b, a) / L(B, A) * ln(b / a) with the part's own logarithmic mean cancelled, so a part
-    may be zero on either side. The totals must be positive. Exact: the parts add up to the logarithm of the
-    totals' ratio.
+    Part j gets (after_j - before_j) / L(total_after, total_before). This is LMDI's L(b, a) / L(B, A) * ln(b
+    / a) with the part's own logarithmic mean cancelled, so a part may be zero on either side. The totals
+    must be positive. Exact: the parts add up to the logarithm of the totals' ratio.
     """
     total_before, total_after = sum(before.values()), sum(after.values())
     mean = log_mean(total_after, total_before)
@@ -42,7 +42,9 @@ def split_sum(before: Mapping[str, float], after: Mapping[str, float]) -> dict[s
 
 
 def slots_filled(readiness: float, warps: float) -> float:
-    """1 - (1 - r)^W: share of cycles in which at least one of W warps, each ready with probability r, issues."""
+    """1 - (1 - r)^W: share of cycles in which at least one of W warps, each ready with probability r,
+    issues.
+    """
     if readiness >= 1:
         return 1.0
     return -math.expm1(warps * math.log1p(-readiness))

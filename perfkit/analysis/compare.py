@@ -1,0 +1,227 @@
+"""May two launches be compared, and is B faster or slower than A?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from perfkit.analysis import opcodes
+from perfkit.analysis.facts import counter, facts_of
+from perfkit.errors import NotComparableError
+from perfkit.model import Evaluated, Verdict, VerdictKind
+
+# A difference below this is no difference to anyone, however sure (the floor of `perfkit bench` as well).
+FLOOR = 0.005
+# One launch a side: the scatter between launches is not known, so this much is asked for. docs/explain.md has
+# the spread over repeated launches of one kernel in reports from the field.
+SINGLE = 0.03
+# Repeated launches: the groups must not overlap, and chance must do that less often (exact rank-sum test).
+CHANCE = 0.05
+CLOCK_WARNING = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a run says of a launch and the report does not: profiling options, and its work in FLOPs or
+    NaN.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    work: float = float("nan")
+
+
+def check_comparable(
+    a: Evaluated, b: Evaluated, origin_a: Origin | None = None, origin_b: Origin | None = None
+) -> tuple[tuple[str, ...], float]:
+    """Warnings, and B's work over A's (1 for the same problem or where it is not known).
+
+    Raises NotComparableError with the reason and the remedy: a launch that was not collected, different
+    chips, cache control or problems (unless a run tells the work of both), tensor-core work.
+    """
+    from_a, from_b = origin_a or Origin(), origin_b or Origin()
+    for side in (a, b):
+        _refuse_uncollected(side)
+    _refuse_other_chip(a, b)
+    for side in (a, b):
+        _refuse_tensor(side)
+    _refuse_other_cache_control(a, b, from_a, from_b)
+    ratio, warnings = _work(a, b, from_a, from_b)
+    return (*warnings, *_warnings(a, b)), ratio
+
+
+def _name(side: Evaluated) -> str:
+    return f"{side.launch.label} ({side.launch.id})"
+
+
+def _refuse_uncollected(side: Evaluated) -> None:
+    if side.launch.collected and side.number("duration") > 0:
+        return
+    raise NotComparableError(
+        f"{_name(side)} was not collected: the report holds no duration for this launch",
+        "Profile it again, or name another launch of the report (`perfkit show REPORT` lists them).",
+    )
+
+
+def _refuse_other_chip(a: Evaluated, b: Evaluated) -> None:
+    one, other = a.launch, b.launch
+    if (one.gpu, one.compute_capability) == (other.gpu, other.compute_capability):
+        return
+    raise NotComparableError(
+        f"{_name(a)} ran on {_chip(a)} and {_name(b)} on {_chip(b)}: "
+        "counters of different chips do not add up to one explanation",
+        "Profile both on the same GPU. `perfkit show A B` puts their counters side by side.",
+    )
+
+
+def _chip(side: Evaluated) -> str:
+    major, minor = side.launch.compute_capability
+    return f"{side.launch.gpu} (compute capability {major}.{minor})"
+
+
+def tensor_instructions(side: Evaluated) -> float:
+    """Warp instructions that use tensor cores; 0 where the report shows none."""
+    counts = opcodes.by_class(facts_of(side).opcodes)
+    pipe = counter(side.launch, "sm__inst_executed_pipe_tensor.sum")
+    return max(counts.get(opcodes.TENSOR, 0.0), pipe if pipe > 0 else 0.0)
+
+
+def _refuse_tensor(side: Evaluated) -> None:
+    used = tensor_instructions(side)
+    if used <= 0:
+        return
+    raise NotComparableError(
+        f"{_name(side)} does tensor-core work ({used:,.0f} warp instructions): "
+        "its time is that of a pipe which works behind the issue slots, so that splitting the issue "
+        "rate would mislead",
+        "`perfkit show` gives its counters; compare tensor-core kernels by time and by pipe utilisation.",
+    )
+
+
+def _refuse_other_cache_control(a: Evaluated, b: Evaluated, from_a: Origin, from_b: Origin) -> None:
+    one, other = from_a.options.get("cache_control"), from_b.options.get("cache_control")
+    if one is None or other is None or one == other:
+        return
+    raise NotComparableError(
+        f"{_name(a)} was profiled with --cache-control {one} and {_name(b)} with {other}: one of them "
+        "started with warm caches",
+        "Profile both with the same --cache-control.",
+    )
+
+
+def _work(a: Evaluated, b: Evaluated, from_a: Origin, from_b: Origin) -> tuple[float, list[str]]:
+    one, other = a.launch.problem, b.launch.problem
+    if one and other and one != other:
+        if from_a.work > 0 and from_b.work > 0:
+            ratio = from_b.work / from_a.work
+            return ratio, [
+                f"different problems ({one}, {other}): compared per unit of work, B does {ratio:.4g} of A's"
+            ]
+        raise NotComparableError(
+            f"{_name(a)} solved {one} and {_name(b)} {other}, and the work of both is not known",
+            "Give both the same problem (-n), or profile them in runs, whose kernels state their work.",
+        )
+    if one and other:
+        return 1.0, []
+    return 1.0, _unknown_problem(a, b)
+
+
+def _unknown_problem(a: Evaluated, b: Evaluated) -> list[str]:
+    """The reports do not name the problem; the FMA counts speak for or against it being the same."""
+    one, other = facts_of(a).classes.get(opcodes.FMA, 0.0), facts_of(b).classes.get(opcodes.FMA, 0.0)
+    if one > 0 and other > 0:
+        if abs(math.log(other / one)) < FLOOR:
+            return []
+        return [
+            f"the reports do not name the problem, and B executes {other / one:.3g} times A's FMAs: "
+            "is it the same problem?"
+        ]
+    return ["the reports do not name the problem: that both solve the same is taken on trust"]
+
+
+def _warnings(a: Evaluated, b: Evaluated) -> list[str]:
+    found = []
+    one, other = a.launch.ncu_version, b.launch.ncu_version
+    if one and other and _release(one) != _release(other):
+        found.append(
+            f"reports of different ncu versions ({one}, {other}): some counters may count differently"
+        )
+    before, after = facts_of(a).clock, facts_of(b).clock
+    if before > 0 and after > 0 and abs(math.log(after / before)) > CLOCK_WARNING:
+        found.append(
+            f"the SM clocks differ ({before / 1e6:,.0f} and {after / 1e6:,.0f} MHz): "
+            "the clock is a factor of its own, and what depends on memory clocks does not scale with it"
+        )
+    for side in (a, b):
+        found += [
+            f"{_name(side)}: {name} is outside its possible range ({metric.number:.4g})"
+            for name, metric in side.metrics.items()
+            if metric.status == "invalid" and name in ("issue_rate", "active_fraction", "achieved_occupancy")
+        ]
+    return found
+
+
+def _release(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def judge(times_a: Sequence[float], times_b: Sequence[float], cycles_a: float, cycles_b: float) -> Verdict:
+    """The verdict from durations in s and the cycles of the median launches.
+
+    Several launches a side: faster or slower when the groups do not overlap, chance would separate them so
+    less often than 5 % (exact rank-sum test), the medians are 0.5 % apart and the cycles agree. One launch:
+    3 % apart.
+    """
+    median_a, median_b = _median(times_a), _median(times_b)
+    change = math.log(median_b / median_a)
+    in_cycles = math.log(cycles_b / cycles_a) if cycles_a > 0 and cycles_b > 0 else change
+    said = f"{_percent(change)} in time, {_percent(in_cycles)} in cycles"
+    kind = VerdictKind.SLOWER if change > 0 else VerdictKind.FASTER
+    if max(abs(change), abs(in_cycles)) <= FLOOR:
+        return Verdict(VerdictKind.SAME, f"{said}: both within the floor of {FLOOR:.1%}")
+    if abs(change) > FLOOR and change * in_cycles <= 0:
+        return Verdict(
+            VerdictKind.AMBIGUOUS, f"{said}: time and cycles disagree, so the clock made the difference"
+        )
+    chance = 2 / math.comb(len(times_a) + len(times_b), len(times_a))
+    overlap = max(times_a) >= min(times_b) and max(times_b) >= min(times_a)
+    if not overlap and chance < CHANCE and min(abs(change), abs(in_cycles)) > FLOOR:
+        return Verdict(
+            kind,
+            f"{said}: {len(times_a)} and {len(times_b)} launches do not overlap (chance {chance:.1%})",
+        )
+    if min(abs(change), abs(in_cycles)) >= SINGLE and not overlap:
+        return Verdict(
+            kind,
+            f"{said}: more than the {SINGLE:.0%} asked of {_launches(times_a, times_b)} to exceed their "
+            "scatter",
+        )
+    return Verdict(
+        VerdictKind.AMBIGUOUS,
+        f"{said}: under the {SINGLE:.0%} asked of {_launches(times_a, times_b)}; "
+        "profile more launches, or time them with `perfkit bench A B --pairs 20`",
+    )
+
+
+def _launches(a: Sequence[float], b: Sequence[float]) -> str:
+    return "single launches" if len(a) == len(b) == 1 else f"{len(a)} and {len(b)} launches"
+
+
+def _percent(change: float) -> str:
+    return f"{math.expm1(change):+.1%}"
+
+
+def _median(values: Sequence[float]) -> float:
+    ranked = sorted(values)
+    middle = len(ranked) // 2
+    return ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2
+
+
+def median_launch(side: Sequence[Evaluated]) -> Evaluated:
+    """The launch with the median duration (the shorter of the middle two): its counters stand for the
+    side.
+    """
+    ranked = sorted(side, key=lambda evaluated: evaluated.number("duration"))
+    return ranked[(len(ranked) - 1) // 2]

@@ -1,0 +1,273 @@
+"""Why is B slower than A, and where did A's share of peak go? Puts verdict, factors and sentences
+together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfkit.analysis import compare, decomposition, evidence, factors, opcodes, sentences
+from perfkit.analysis.facts import COUNTERS, facts_of
+from perfkit.errors import UsageError
+from perfkit.model import (
+    Comparison,
+    Evaluated,
+    Factor,
+    PeakLoss,
+    Side,
+    SourceLine,
+    WallClock,
+    Waterfall,
+    WaterfallStep,
+)
+
+__all__ = ["COUNTERS", "explain", "explain_alone", "waterfall", "waterfall_alone"]
+
+
+def explain(
+    a: Sequence[Evaluated],
+    b: Sequence[Evaluated],
+    *,
+    origin_a: compare.Origin | None = None,
+    origin_b: compare.Origin | None = None,
+    wall_clock: WallClock | None = None,
+    source: tuple[SourceLine, ...] = (),
+    source_note: str = "",
+) -> Comparison:
+    """Explain T_B / T_A from one or more launches a side; repeated launches make the verdict surer.
+
+    The factors are those of each side's median launch. Raises NotComparableError (compare.check_comparable).
+    """
+    for one in a:
+        for other in b[:1]:
+            compare.check_comparable(one, other, origin_a, origin_b)
+    for other in b:
+        compare.check_comparable(a[0], other, origin_a, origin_b)
+    one, other = compare.median_launch(a), compare.median_launch(b)
+    warnings, work_ratio = compare.check_comparable(one, other, origin_a, origin_b)
+    before, after = facts_of(one), facts_of(other)
+    log_ratio = math.log(after.duration / before.duration)
+    verdict = compare.judge(
+        [side.number("duration") * work_ratio for side in a],
+        [side.number("duration") for side in b],
+        before.cycles * work_ratio,
+        after.cycles,
+    )
+    found = factors.factors(one, other, before, after, work_ratio)
+    result = Comparison(
+        a=_side(one, len(a)),
+        b=_side(other, len(b)),
+        verdict=verdict,
+        log_ratio=log_ratio,
+        factors=found,
+        residual=log_ratio - sum(factor.contribution for factor in found),
+        sentences=(),
+        warnings=warnings,
+        work_ratio=work_ratio,
+        wall_clock=wall_clock,
+        source=source,
+        source_note=source_note,
+    )
+    return replace(result, sentences=sentences.of_comparison(result))
+
+
+def _side(evaluated: Evaluated, repeats: int) -> Side:
+    launch = evaluated.launch
+    return Side(
+        label=launch.label,
+        launch=launch.id,
+        kernel=launch.kernel,
+        problem=launch.problem,
+        gpu=launch.gpu,
+        ncu_version=launch.ncu_version,
+        duration=evaluated.number("duration"),
+        repeats=repeats,
+    )
+
+
+def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
+    """Where the share of FP32 peak that A does not reach went: losses and share add up to 1.
+
+    share = issue rate x FMA share x active x lanes x predicated-on lanes, against 1 for each (every slot
+    an FMA). The loss 1 - share is split over them with logarithmic-mean weights, the issue rate's over the
+    stall reasons and the FMA share's over the classes of the other instructions. Raises UsageError where
+    the counters do not give a share.
+    """
+    one = compare.median_launch(a)
+    share = one.number("share_of_peak")
+    facts = facts_of(one)
+    if not share > 0:
+        held = one.metrics.get("share_of_peak")
+        reason = held.reason if held is not None and held.reason else "its counters do not give one"
+        raise UsageError(
+            f"{one.launch.label} ({one.launch.id}) has no share of FP32 peak to explain: {reason}",
+            "`perfkit show` says for each counter whether the report holds it and what would collect it.",
+        )
+    parts = {
+        "issue_rate": facts.issue_rate,
+        "fma_share": one.number("fma_share"),
+        "active": facts.active,
+    }
+    lacking = [name for name, value in parts.items() if not value > 0]
+    if lacking:
+        raise UsageError(
+            f"{one.launch.label} ({one.launch.id}): the report lacks {', '.join(lacking)}",
+            "Profile it with `perfkit profile`, which collects them.",
+        )
+    # Lanes and predication: what the measured share says beyond the three, so that the tree meets the share.
+    parts["lanes"] = share / math.prod(parts.values())
+    losses = decomposition.split_product(parts)
+    both = evidence.Pair(one, one, facts, facts)
+    tree = (
+        _lost_slots(both, losses["issue_rate"]),
+        _lost_to_others(both, parts["fma_share"], losses["fma_share"]),
+        Factor(
+            "active",
+            "active fraction",
+            1.0,
+            facts.active,
+            "fraction",
+            losses["active"],
+            (),
+            both.of("waves_per_sm"),
+        ),
+        Factor(
+            "lanes",
+            "lanes: predicated off, or FMAs that take two cycles",
+            1.0,
+            parts["lanes"],
+            "fraction",
+            losses["lanes"],
+            note="negative where an FMA takes two cycles of its pipe: half the slots then fill it",
+        ),
+    )
+    ranked = factors.ordered(tree)
+    result = PeakLoss(
+        a=_side(one, len(a)),
+        share=share,
+        losses=ranked,
+        residual=1.0 - share - sum(loss.contribution for loss in ranked),
+        sentences=(),
+    )
+    return replace(result, sentences=sentences.of_loss(result))
+
+
+def _lost_slots(both: evidence.Pair, loss: float) -> Factor:
+    facts = both.before
+    total = sum(facts.stalls.values())
+    children = factors.ordered(
+        Factor(
+            f"stall_{name}",
+            factors.STALL_TITLES.get(name, name.replace("_", " ")),
+            0.0,
+            cycles,
+            "cycle",
+            loss * cycles / total,
+            (),
+            both.for_stall(name),
+        )
+        for name, cycles in (facts.stalls.items() if total > 0 else ())
+        if cycles > 0
+    )
+    return Factor(
+        "issue_rate",
+        "slots without an instruction",
+        1.0,
+        facts.issue_rate,
+        "fraction",
+        loss,
+        children,
+        both.of("active_warps_per_scheduler", "eligible_warps_per_scheduler"),
+        note="" if children else "not split: the report lacks the stall reasons",
+    )
+
+
+def _lost_to_others(both: evidence.Pair, fma_share: float, loss: float) -> Factor:
+    counts = {name: count for name, count in both.before.classes.items() if name != opcodes.FMA and count > 0}
+    total = sum(counts.values())
+    children = factors.ordered(
+        Factor(
+            f"instructions_{name}",
+            opcodes.TITLES[name],
+            0.0,
+            count,
+            "inst",
+            loss * count / total,
+        )
+        for name, count in counts.items()
+    )
+    return Factor(
+        "fma_share",
+        "slots with another instruction than an FMA",
+        1.0,
+        fma_share,
+        "fraction",
+        loss,
+        children,
+        both.of("fma_per_shared_load"),
+        note="" if children else "not split: the report lacks sass__inst_executed_per_opcode",
+    )
+
+
+def flat(found: Sequence[Factor], least: float) -> tuple[Factor, ...]:
+    """The tree's front: a factor is opened where one of its children contributes at least `least`.
+
+    The front still adds up: children under `least` of an opened factor are put together as "other ...".
+    """
+    front: list[Factor] = []
+    for factor in found:
+        if not any(abs(child.contribution) >= least for child in factor.children):
+            front.append(factor)
+            continue
+        opened = flat(factor.children, least)
+        small = [child for child in opened if abs(child.contribution) < least]
+        front += [child for child in opened if child not in small]
+        rest = factor.contribution - sum(child.contribution for child in opened if child not in small)
+        if small:
+            front.append(Factor(f"{factor.name}_rest", f"{factor.title}: rest", None, None, "", rest))
+    return tuple(front)
+
+
+def waterfall(comparison: Comparison, least: float = 0.03) -> Waterfall:
+    """A comparison as a figure: from ln 1 over the causes to ln(T_B/T_A), small ones put together."""
+    limit = least * max(abs(comparison.log_ratio), *(abs(f.contribution) for f in comparison.factors), 1e-12)
+    front = flat(comparison.factors, limit)
+    shown = [factor for factor in front if abs(factor.contribution) >= limit]
+    rest = comparison.log_ratio - sum(factor.contribution for factor in shown)
+    steps = [_step(factor.title, factor.contribution) for factor in shown]
+    steps.append(_step("rest and residual", rest))
+    a, b = comparison.a, comparison.b
+    return Waterfall(
+        title=f"{a.label} to {b.label}: x{math.exp(comparison.log_ratio):.2f}",
+        start_label=a.label,
+        start=0.0,
+        steps=tuple(steps),
+        end_label=b.label,
+        end=comparison.log_ratio,
+        unit="ln of the time ratio",
+    )
+
+
+def _step(label: str, value: float) -> WaterfallStep:
+    return WaterfallStep(label, value, f"x{math.exp(value):.2f}")
+
+
+def waterfall_alone(loss: PeakLoss, least: float = 0.01) -> Waterfall:
+    """A peak loss as a figure: from 1 over the losses down to the share reached."""
+    front = [factor for factor in flat(loss.losses, least) if abs(factor.contribution) >= least]
+    rest = 1.0 - loss.share - sum(factor.contribution for factor in front)
+    steps = [
+        WaterfallStep(factor.title, -factor.contribution, f"{-factor.contribution:+.1%}") for factor in front
+    ]
+    steps.append(WaterfallStep("rest and residual", -rest, f"{-rest:+.1%}"))
+    return Waterfall(
+        title=f"{loss.a.label}: {loss.share:.1%} of FP32 peak",
+        start_label="every slot an FMA",
+        start=1.0,
+        steps=tuple(steps),
+        end_label=loss.a.label,
+        end=loss.share,
+        unit="share of FP32 peak",
+    )

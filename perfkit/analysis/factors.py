@@ -1,0 +1,291 @@
+"""The exact tree of causes: ln(T_B / T_A) from the counters of two launches.
+
+    T = cycles / clock,   cycles = instructions x (issued / instructions) / (issue rate x active x SMSPs)
+
+with cycles elapsed of an SM sub-partition (SMSP), instructions and issued summed over the launch, issue
+rate = issued / cycles active and active = cycles active / cycles elapsed. The product telescopes, so that
+only the difference between the duration that ncu measured and cycles / clock is left as the residual.
+
+The issue rate is I = k (1 - (1 - r)^W): each of the W warps active per scheduler is ready with probability
+r, and k is what that independence misses. r = 1 / (1 + stalls), the stalls in cycles per issue without "not
+selected", which is a ready warp waiting for its turn. See docs/explain.md for the derivation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from perfkit.analysis import decomposition as split
+from perfkit.analysis import evidence, opcodes
+from perfkit.analysis.facts import Facts
+from perfkit.model import Evaluated, Factor
+
+STALL_TITLES = {
+    "barrier": "barrier",
+    "branch_resolving": "branch resolving",
+    "dispatch_stall": "dispatch stall",
+    "drain": "drain",
+    "gmma": "warpgroup MMA",
+    "imc_miss": "IMC miss (constant cache)",
+    "lg_throttle": "LG throttle (local/global queue full)",
+    "long_scoreboard": "long scoreboard (L1/L2/DRAM latency)",
+    "math_pipe_throttle": "math pipe throttle",
+    "membar": "memory barrier",
+    "mio_throttle": "MIO throttle (shared-memory queue full)",
+    "misc": "misc",
+    "no_instruction": "no instruction (fetch)",
+    "short_scoreboard": "short scoreboard (shared-memory latency)",
+    "sleeping": "sleeping",
+    "tex_throttle": "TEX throttle",
+    "wait": "wait (fixed latency)",
+}
+
+
+def factors(
+    a: Evaluated, b: Evaluated, before: Facts, after: Facts, work_ratio: float = 1.0
+) -> tuple[Factor, ...]:
+    """The top factors of ln(T_B / T_A); what they leave of it is the residual.
+
+    With `work_ratio` (B's work over A's) other than 1, a factor "work" carries its logarithm and
+    instructions are counted per unit of A's work. Factors whose counters are missing are put together as
+    "cycles".
+    """
+    both = evidence.Pair(a, b, before, after)
+    found: list[Factor] = []
+    if work_ratio != 1:
+        found.append(_leaf("work", "work", 1.0, work_ratio, "", math.log(work_ratio)))
+    if _positive(before.instructions, after.instructions) and _positive(
+        before.issued, after.issued, before.issue_rate, after.issue_rate, before.active, after.active
+    ):
+        found += [
+            _instructions(both, work_ratio),
+            _replays(before, after),
+            _issue_rate(both),
+            _active(both),
+        ]
+        if _positive(before.smsps, after.smsps):
+            change = -math.log(after.smsps / before.smsps)
+            found.append(_leaf("smsps", "SM sub-partitions", before.smsps, after.smsps, "", change))
+    else:
+        change = math.log(after.cycles / before.cycles) - math.log(work_ratio)
+        note = "not split: the reports lack " + ", ".join(_missing(before, after))
+        found.append(_leaf("cycles", "cycles", before.cycles, after.cycles, "cycle", change, note=note))
+    change = -math.log(after.clock / before.clock)
+    found.append(_leaf("clock", "SM clock", before.clock, after.clock, "Hz", change))
+    return tuple(found)
+
+
+def _instructions(both: evidence.Pair, work_ratio: float) -> Factor:
+    before, after = both.before, both.after
+    scaled = {name: count / work_ratio for name, count in after.classes.items()}
+    total = after.instructions / work_ratio
+    change = math.log(total / before.instructions)
+    children: tuple[Factor, ...] = ()
+    if before.classes and scaled:
+        shares = split.split_sum(before.classes, scaled)
+        children = ordered(
+            _leaf(
+                f"instructions_{name}",
+                opcodes.TITLES[name],
+                before.classes.get(name, 0.0),
+                scaled.get(name, 0.0),
+                "inst",
+                share,
+            )
+            for name, share in shares.items()
+        )
+        # Opcode counts above the total (a report that mixes passes) would leave a difference: show it, lose
+        # nothing.
+        rest = change - sum(child.contribution for child in children)
+        if abs(rest) > 1e-12:
+            children += (_leaf("instructions_unattributed", "not attributed", None, None, "inst", rest),)
+    title = "instructions" if work_ratio == 1 else "instructions per unit of work"
+    return Factor(
+        "instructions",
+        title,
+        before.instructions,
+        total,
+        "inst",
+        change,
+        children,
+        both.of("fma_share"),
+        note="" if children else "not split: the reports lack sass__inst_executed_per_opcode",
+    )
+
+
+def _replays(before: Facts, after: Facts) -> Factor:
+    one, other = before.issued / before.instructions, after.issued / after.instructions
+    return _leaf("issued_per_executed", "issued per executed", one, other, "", math.log(other / one))
+
+
+def _issue_rate(both: evidence.Pair) -> Factor:
+    before, after = both.before, both.after
+    change = -math.log(after.issue_rate / before.issue_rate)
+    children: tuple[Factor, ...] = ()
+    note = ""
+    if _positive(before.warps, after.warps) and before.stalls and after.stalls:
+        children = _warps_and_readiness(both)
+    else:
+        lacking = "the stall reasons" if not (before.stalls and after.stalls) else "the active warps"
+        note = f"not split: the reports lack {lacking}"
+    return Factor(
+        "issue_rate",
+        "issue rate",
+        before.issue_rate,
+        after.issue_rate,
+        "fraction",
+        change,
+        children,
+        both.of("eligible_warps_per_scheduler"),
+        note,
+    )
+
+
+def _warps_and_readiness(both: evidence.Pair) -> tuple[Factor, ...]:
+    before, after = both.before, both.after
+    a = (before.issue_rate, before.warps, before.readiness)
+    b = (after.issue_rate, after.warps, after.readiness)
+    by_warps, by_ready, by_correction = split.split_issue_rate(a, b)
+    k_before = a[0] / split.slots_filled(a[2], a[1])
+    k_after = b[0] / split.slots_filled(b[2], b[1])
+    return (
+        Factor(
+            "warps",
+            "warps active per scheduler",
+            before.warps,
+            after.warps,
+            "warp",
+            -by_warps,
+            _occupancy(both, -split.elasticity_of_warps(a, b)),
+            both.of("registers_per_thread", "shared_bytes_per_block", "block_size", "blocks_per_sm"),
+        ),
+        Factor(
+            "latency",
+            "cycles a warp waits per issue",
+            before.latency,
+            after.latency,
+            "cycle",
+            -by_ready,
+            # r = 1 / latency and T goes with 1 / I: the two signs cancel.
+            _stalls(both, split.elasticity_of_readiness(a, b)),
+            (),
+        ),
+        _leaf(
+            "correction",
+            "correction k",
+            k_before,
+            k_after,
+            "",
+            -by_correction,
+            note="what 1-(1-r)^W, with independent warps, does not say",
+        ),
+    )
+
+
+def _occupancy(both: evidence.Pair, slope: float) -> tuple[Factor, ...]:
+    before, after = both.before, both.after
+    if not _positive(before.theoretical_warps, after.theoretical_warps):
+        return ()
+    theory = math.log(after.theoretical_warps / before.theoretical_warps)
+    achieved = math.log(after.warps / before.warps) - theory
+    return (
+        Factor(
+            "theoretical_occupancy",
+            "theoretical warps per scheduler",
+            before.theoretical_warps,
+            after.theoretical_warps,
+            "warp",
+            slope * theory,
+            (),
+            both.of("occupancy_limiter", "blocks_per_sm", "registers_per_thread", "shared_bytes_per_block"),
+        ),
+        Factor(
+            "achieved_occupancy",
+            "achieved of theoretical",
+            before.warps / before.theoretical_warps,
+            after.warps / after.theoretical_warps,
+            "fraction",
+            slope * achieved,
+            (),
+            both.of("waves_per_sm", "grid_size"),
+        ),
+    )
+
+
+def _stalls(both: evidence.Pair, slope: float) -> tuple[Factor, ...]:
+    before = {"selected": 1.0, **both.before.stalls}
+    after = {"selected": 1.0, **both.after.stalls}
+    shares = split.split_sum(before, after)
+    return ordered(
+        Factor(
+            f"stall_{name}",
+            STALL_TITLES.get(name, name.replace("_", " ")),
+            before.get(name, 0.0),
+            after.get(name, 0.0),
+            "cycle",
+            slope * share,
+            (),
+            both.for_stall(name),
+        )
+        for name, share in shares.items()
+        if name != "selected"
+    )
+
+
+def _active(both: evidence.Pair) -> Factor:
+    before, after = both.before.active, both.after.active
+    return Factor(
+        "active",
+        "active fraction",
+        before,
+        after,
+        "fraction",
+        -math.log(after / before),
+        (),
+        both.of("waves_per_sm", "grid_size", "blocks_per_sm"),
+        note="cycles in which an SM holds work; the rest is launch, imbalance and tail",
+    )
+
+
+def ordered(found: Iterable[Factor]) -> tuple[Factor, ...]:
+    """Largest first; neighbours that differ by less than a tenth of the larger are marked as tied.
+
+    What is under a twentieth of the largest is no cause worth ranking, and never tied.
+    """
+    ranked = sorted(found, key=lambda factor: -abs(factor.contribution))
+    least = abs(ranked[0].contribution) / 20 if ranked else 0.0
+    tied = set()
+    for i, (one, other) in enumerate(itertools.pairwise(ranked)):
+        larger, smaller = one.contribution, other.contribution
+        if larger * smaller > 0 and abs(smaller) > max(0.9 * abs(larger), least):
+            tied |= {i, i + 1}
+    return tuple(replace(factor, tied=True) if i in tied else factor for i, factor in enumerate(ranked))
+
+
+def _leaf(
+    name: str,
+    title: str,
+    before: float | None,
+    after: float | None,
+    unit: str,
+    contribution: float,
+    *,
+    note: str = "",
+) -> Factor:
+    return Factor(name, title, before, after, unit, contribution, note=note)
+
+
+def _positive(*values: float) -> bool:
+    return all(value > 0 for value in values)
+
+
+def _missing(before: Facts, after: Facts) -> list[str]:
+    needed = {
+        "the instruction count": (before.instructions, after.instructions),
+        "the issue rate": (before.issue_rate, after.issue_rate),
+        "the active cycles": (before.active, after.active),
+    }
+    return [name for name, values in needed.items() if not _positive(*values)]

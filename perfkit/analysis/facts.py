@@ -1,0 +1,149 @@
+"""What the explanation needs to know of a launch, as plain numbers. NaN where the report does not tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perfkit.analysis import opcodes
+from perfkit.model import Evaluated, Launch, Status
+
+NAN = float("nan")
+_STALL = "stall_"
+_NO_STALL = ("selected", "not_selected")  # scheduler states: the warp could issue
+
+# Counters that the explanation reads itself, beside the metrics of the fixed sets.
+COUNTERS = (
+    "smsp__cycles_elapsed.sum",
+    "smsp__cycles_elapsed.avg",
+    "smsp__cycles_elapsed.avg.per_second",
+    "smsp__cycles_active.sum",
+    "smsp__issue_active.sum",
+    "sass__inst_executed_per_opcode",
+    "sm__inst_executed_pipe_tensor.sum",
+    "launch__sm_count",
+    "device__attribute_multiprocessor_count",
+    "launch__shared_mem_config_size",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Numbers of one launch: seconds, Hz, warp instructions, cycles; fractions 0..1; stalls in cycles per
+    issue.
+    """
+
+    duration: float
+    clock: float
+    cycles: float  # elapsed cycles of an SM sub-partition (SMSP), mean over them
+    smsps: float
+    instructions: float
+    issued: float  # cycles with an instruction issued, over all SMSPs
+    issue_rate: float
+    active: float
+    warps: float  # active per scheduler
+    theoretical_warps: float  # warps per scheduler that occupancy would allow
+    stalls: Mapping[str, float] = field(default_factory=dict)  # without selected and not_selected
+    not_selected: float = NAN
+    opcodes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> dict[str, float]:
+        """Warp instructions by opcode class; what the opcodes do not account for is under "other"."""
+        counts = opcodes.by_class(self.opcodes)
+        missing = self.instructions - sum(counts.values())
+        if counts and missing > 0:
+            counts[opcodes.OTHER] = counts.get(opcodes.OTHER, 0.0) + missing
+        return counts
+
+    @property
+    def latency(self) -> float:
+        """Cycles between two issues of a warp that are not waits for its turn: 1 (the issue) + the stalls."""
+        return 1.0 + sum(self.stalls.values()) if self.stalls else NAN
+
+    @property
+    def readiness(self) -> float:
+        """r: the probability that a warp can issue in a cycle, 1 / latency."""
+        return 1.0 / self.latency
+
+    def per_fma(self, *classes: str) -> float:
+        """Instructions of these classes per FMA; per instruction where the kernel has no FMA."""
+        counts = self.classes
+        if not counts:
+            return NAN
+        base = counts.get(opcodes.FMA) or self.instructions
+        return sum(counts.get(name, 0.0) for name in classes) / base if base > 0 else NAN
+
+
+def facts_of(evaluated: Evaluated) -> Facts:
+    """Gather the numbers from the metrics, and from the counters where no metric carries them."""
+    launch = evaluated.launch
+    duration = evaluated.number("duration")
+    clock = first(counter(launch, "smsp__cycles_elapsed.avg.per_second"), evaluated.number("sm_clock"))
+    cycles = first(counter(launch, "smsp__cycles_elapsed.avg"), duration * clock)
+    smsps = _smsps(launch, cycles)
+    active = evaluated.number("active_fraction")
+    issue_rate = evaluated.number("issue_rate")
+    return Facts(
+        duration=duration,
+        clock=clock,
+        cycles=cycles,
+        smsps=smsps,
+        instructions=evaluated.number("instructions"),
+        issued=first(counter(launch, "smsp__issue_active.sum"), issue_rate * active * cycles * smsps),
+        issue_rate=issue_rate,
+        active=active,
+        warps=evaluated.number("active_warps_per_scheduler"),
+        theoretical_warps=_theoretical_warps(evaluated),
+        stalls=_stalls(evaluated),
+        not_selected=evaluated.number(_STALL + "not_selected"),
+        opcodes=_opcodes(launch),
+    )
+
+
+def counter(launch: Launch, name: str) -> float:
+    """A counter's value as stored, NaN where it is missing or no number."""
+    held = launch.counters.get(name)
+    if (
+        held is None
+        or held.status not in (Status.OK, Status.INVALID)
+        or not isinstance(held.value, (int, float))
+    ):
+        return NAN
+    return float(held.value)
+
+
+def first(*values: float) -> float:
+    """The first that is not NaN."""
+    return next((value for value in values if not math.isnan(value)), NAN)
+
+
+def _smsps(launch: Launch, cycles: float) -> float:
+    total = counter(launch, "smsp__cycles_elapsed.sum")
+    if total > 0 and cycles > 0:
+        return total / cycles
+    # Four sub-partitions an SM on every architecture since Volta (Nsight Compute guide, hardware model).
+    return 4 * first(
+        counter(launch, "launch__sm_count"), counter(launch, "device__attribute_multiprocessor_count")
+    )
+
+
+def _theoretical_warps(evaluated: Evaluated) -> float:
+    blocks, size = evaluated.number("blocks_per_sm"), evaluated.number("block_size")
+    return blocks * math.ceil(size / 32) / 4 if blocks > 0 and size > 0 else NAN
+
+
+def _stalls(evaluated: Evaluated) -> dict[str, float]:
+    return {
+        name.removeprefix(_STALL): metric.number
+        for name, metric in evaluated.metrics.items()
+        if name.startswith(_STALL)
+        and name.removeprefix(_STALL) not in _NO_STALL
+        and not math.isnan(metric.number)
+    }
+
+
+def _opcodes(launch: Launch) -> dict[str, float]:
+    held = launch.counters.get("sass__inst_executed_per_opcode")
+    return {str(opcode): float(count) for opcode, count in held.instances} if held is not None else {}
