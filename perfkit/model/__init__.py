@@ -1,6 +1,15 @@
 """Frozen dataclasses that travel between rooms; no behaviour beyond their own invariants."""
 
-from perfkit.model.bench import Batch, BenchResult, PairComparison, PairSamples, SelfTest, SensorSample
+from perfkit.model.bench import (
+    Batch,
+    BenchResult,
+    PairComparison,
+    PairSamples,
+    SelfTest,
+    SensorSample,
+    SensorSummary,
+    Timing,
+)
 from perfkit.model.explain import (
     Comparison,
     Evidence,
@@ -47,10 +56,12 @@ __all__ = [
     "RunRecord",
     "SelfTest",
     "SensorSample",
+    "SensorSummary",
     "Side",
     "SourceLine",
     "Status",
     "Table",
+    "Timing",
     "Verdict",
     "VerdictKind",
     "Verification",

@@ -41,6 +41,32 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """One round of one kernel: its batches in order. `stopped` is the rule that ended it, in words."""
+
+    batches: tuple[Batch, ...]
+    inner: int
+    stopped: str
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """Seconds a launch, in the order measured."""
+        return tuple(time for batch in self.batches for time in batch.times)
+
+
+@dataclass(frozen=True, slots=True)
+class SensorSummary:
+    """What the sensors said while a kernel was timed. None where they said nothing."""
+
+    sm_clock: float | None  # Hz, median
+    power: float | None  # W, median of the power readings
+    mean_power: float | None  # W, from the energy counter
+    temperature: float | None  # degrees Celsius, highest
+    throttle: tuple[str, ...]  # every reason seen
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class PairSamples:
     """Interleaved runs of A and B: entry i of every field belongs to pair i.
 

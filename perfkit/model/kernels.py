@@ -44,7 +44,9 @@ class KernelSpec:
     library: str = ""  # "cublas.sgemm": called through CuPy instead of built
     flops: str = ""  # work model, expressions of the size
     least_bytes: str = ""
-    size: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({"n": 4096}))  # names and defaults
+    size: Mapping[str, int] = field(
+        default_factory=lambda: MappingProxyType({"n": 4096})
+    )  # names and defaults
     multiple_of: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     reference: str = ""  # "cublas.sgemm" or "file.py:function"
     rtol: float = 0.0

@@ -66,7 +66,9 @@ class LaunchId:
     launch: int
 
     def __str__(self) -> str:
-        return f"{self.report}:{self.launch}" if self.range == 0 else f"{self.report}:{self.range}.{self.launch}"
+        return (
+            f"{self.report}:{self.launch}" if self.range == 0 else f"{self.report}:{self.range}.{self.launch}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
