@@ -22,6 +22,19 @@ COUNTERS = (
     "smsp__issue_active.sum",
     "sass__inst_executed_per_opcode",
     "sm__inst_executed_pipe_tensor.sum",
+    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
+    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
+    "smsp__inst_executed_op_global_ld.sum",
+    "smsp__inst_executed_op_global_st.sum",
+    "smsp__inst_executed_op_shared_ld.sum",
+    "smsp__inst_executed_op_shared_st.sum",
+    "smsp__sass_inst_executed_op_global_ld.sum",
+    "smsp__sass_inst_executed_op_global_st.sum",
+    "smsp__sass_inst_executed_op_shared_ld.sum",
+    "smsp__sass_inst_executed_op_shared_st.sum",
+    "smsp__inst_executed_pipe_alu.sum",
+    "smsp__inst_executed_pipe_fma.sum",
     "launch__sm_count",
     "device__attribute_multiprocessor_count",
     "launch__shared_mem_config_size",
@@ -46,16 +59,7 @@ class Facts:
     theoretical_warps: float  # warps per scheduler that occupancy would allow
     stalls: Mapping[str, float] = field(default_factory=dict)  # without selected and not_selected
     not_selected: float = NAN
-    opcodes: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def classes(self) -> dict[str, float]:
-        """Warp instructions by opcode class; what the opcodes do not account for is under "other"."""
-        counts = opcodes.by_class(self.opcodes)
-        missing = self.instructions - sum(counts.values())
-        if counts and missing > 0:
-            counts[opcodes.OTHER] = counts.get(opcodes.OTHER, 0.0) + missing
-        return counts
+    classes: Mapping[str, float] = field(default_factory=dict)  # warp instructions by opcode class
 
     @property
     def latency(self) -> float:
@@ -98,7 +102,7 @@ def facts_of(evaluated: Evaluated) -> Facts:
         theoretical_warps=_theoretical_warps(evaluated),
         stalls=_stalls(evaluated),
         not_selected=evaluated.number(_STALL + "not_selected"),
-        opcodes=_opcodes(launch),
+        classes=_classes(launch, evaluated.number("instructions")),
     )
 
 
@@ -144,6 +148,60 @@ def _stalls(evaluated: Evaluated) -> dict[str, float]:
     }
 
 
-def _opcodes(launch: Launch) -> dict[str, float]:
+def opcode_counts(launch: Launch) -> dict[str, float]:
+    """Warp instructions by opcode, {} where the report does not hold them."""
     held = launch.counters.get("sass__inst_executed_per_opcode")
     return {str(opcode): float(count) for opcode, count in held.instances} if held is not None else {}
+
+
+def _classes(launch: Launch, total: float) -> dict[str, float]:
+    """Warp instructions by class: from the opcodes where they are held, else from the hardware's own
+    counters.
+
+    What neither accounts for is under "other". {} where the report holds too little for a split.
+    """
+    counts = opcodes.by_class(opcode_counts(launch)) or _classes_by_counter(launch)
+    missing = total - sum(counts.values())
+    if counts and missing > 0:
+        counts[opcodes.OTHER] = counts.get(opcodes.OTHER, 0.0) + missing
+    return counts
+
+
+# Class -> counters, the first that is held answers; thread-level counters count the 32 lanes of a warp.
+_BY_COUNTER: Mapping[str, tuple[str, ...]] = {
+    opcodes.GLOBAL_LOAD: (
+        "smsp__inst_executed_op_global_ld.sum",
+        "smsp__sass_inst_executed_op_global_ld.sum",
+    ),
+    opcodes.GLOBAL_STORE: (
+        "smsp__inst_executed_op_global_st.sum",
+        "smsp__sass_inst_executed_op_global_st.sum",
+    ),
+    opcodes.SHARED_LOAD: (
+        "smsp__inst_executed_op_shared_ld.sum",
+        "smsp__sass_inst_executed_op_shared_ld.sum",
+    ),
+    opcodes.SHARED_STORE: (
+        "smsp__inst_executed_op_shared_st.sum",
+        "smsp__sass_inst_executed_op_shared_st.sum",
+    ),
+}
+_FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+_FP32 = (
+    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
+    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
+)
+_ALU, _FMA_PIPE = "smsp__inst_executed_pipe_alu.sum", "smsp__inst_executed_pipe_fma.sum"
+
+
+def _classes_by_counter(launch: Launch) -> dict[str, float]:
+    fma = counter(launch, _FFMA) / 32
+    if math.isnan(fma):
+        return {}
+    counts = {name: first(*(counter(launch, c) for c in names)) for name, names in _BY_COUNTER.items()}
+    counts[opcodes.FMA] = fma
+    counts["fp32_other"] = sum(counter(launch, name) for name in _FP32) / 32
+    counts["alu_pipe"] = counter(launch, _ALU)
+    # Integer multiply-adds share the FMA pipe with FP32.
+    counts["fma_pipe"] = max(0.0, counter(launch, _FMA_PIPE) - fma - first(counts["fp32_other"], 0.0))
+    return {name: count for name, count in counts.items() if not math.isnan(count)}

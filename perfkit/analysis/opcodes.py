@@ -33,6 +33,8 @@ TITLES: Mapping[str, str] = {
     "texture": "texture and surface accesses",
     "constant": "constant loads",
     "integer": "integer and address arithmetic",
+    "alu_pipe": "ALU pipe (integer, logic, comparisons)",
+    "fma_pipe": "FMA pipe without FP32 (integer multiply-adds)",
     "conversion": "conversions",
     "move": "moves and special registers",
     "uniform": "uniform-datapath instructions",

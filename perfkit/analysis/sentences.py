@@ -98,10 +98,10 @@ def _issue_rate(factor: Factor, sign: float) -> str:
             chains.append(_warps_chain(child))
         elif child.name == "latency":
             chains.append(_latency_chain(child, sign))
-        else:
+        elif not chains:
             chains.append(f"{child.title} {_change(child)}")
     moved = f"issue rate {_change(factor)}"
-    return (_join(chains) + ", so " + moved) if chains else moved
+    return ("; ".join(chains) + ", so " + moved) if chains else moved
 
 
 def _warps_chain(warps: Factor) -> str:
@@ -161,6 +161,8 @@ def _evidence(factor: Factor, name: str) -> Evidence | None:
 
 
 def _moved(item: Evidence) -> bool:
+    if item.before is None or item.after is None:
+        return False
     if not isinstance(item.before, (int, float)) or not isinstance(item.after, (int, float)):
         return item.before != item.after
     scale = max(abs(item.before), abs(item.after))
