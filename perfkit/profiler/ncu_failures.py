@@ -15,7 +15,7 @@ from perfkit.errors import CannotError, PerfkitError, ToolError, ToolTimeoutErro
 from perfkit.profiler.ncu_output import NcuOutput
 
 PERMISSION_REMEDY = (
-    "Either as root: ncu needs CAP_SYS_ADMIN (sudo -E env PATH=\"$PATH\" perfkit ...; in a container: "
+    'Either as root: ncu needs CAP_SYS_ADMIN (sudo -E env PATH="$PATH" perfkit ...; in a container: '
     "docker run --cap-add=SYS_ADMIN).\n"
     "Or for all users, on the host: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | "
     "sudo tee /etc/modprobe.d/nvidia-profiling.conf, then reload the nvidia module or reboot.\n"
@@ -92,8 +92,12 @@ _CAUSES: Sequence[_Cause] = (
         lambda _: OTHER_PROFILER_REMEDY,
     ),
     _Cause(
-        (r"driver is not compatible", r"(driver|version).*(too old|mismatch|not supported by this)",
-        r"unsupported driver"), CannotError,
+        (
+            r"driver is not compatible",
+            r"(driver|version).*(too old|mismatch|not supported by this)",
+            r"unsupported driver",
+        ),
+        CannotError,
         "this ncu and the driver do not fit each other",
         lambda failure: (
             f"ncu is {failure.ncu_version}, the driver {failure.driver_version or 'of unknown version'}. Use "
@@ -122,12 +126,16 @@ _CAUSES: Sequence[_Cause] = (
         (r"No space left", r"failed to (write|save|create).*report", r"could not (write|open).*report"),
         CannotError,
         "ncu could not write its report",
-        lambda _: "Free some space on the disks of the run folder and of TMPDIR, or set PERFKIT_RUNS and
-        TMPDIR.",
+        lambda _: "Free some space on the disks of the run folder and of TMPDIR, or move them elsewhere.",
     ),
     _Cause(
-        (r"failed to find metric", r"unknown metric", r"invalid metric", r"metric.* (does not exist|not
-        found)"), UsageError,
+        (
+            r"failed to find metric",
+            r"unknown metric",
+            r"invalid metric",
+            r"metric.* (does not exist|not found)",
+        ),
+        UsageError,
         "ncu does not know a metric that was asked for",
         lambda _: "`ncu --query-metrics` lists this chip's. Correct --metrics, or leave the metric out.",
     ),
@@ -199,8 +207,10 @@ def _signal_name(number: int) -> str:
 def _ncu_failure(failure: Failure) -> PerfkitError:
     how = f"with {_signal_name(-failure.exit_code)}" if failure.exit_code < 0 else f"code {failure.exit_code}"
     return ToolError(
-        f"ncu failed ({how}){failure.where()}\n{failure.quoted()}{failure.program_tail()}".replace("\n\n",
-        "\n"), "`perfkit doctor` checks the installation; the whole output is in the run's ncu.log.",
+        f"ncu failed ({how}){failure.where()}\n{failure.quoted()}{failure.program_tail()}".replace(
+            "\n\n", "\n"
+        ),
+        "`perfkit doctor` checks the installation; the whole output is in the run's ncu.log.",
     )
 
 
@@ -221,5 +231,5 @@ def _nothing_profiled(failure: Failure) -> PerfkitError:
     seen = "" if failure.output.connected else "; ncu never saw it use CUDA"
     return kind(
         f"no launch of {failure.program} was profiled{where}{seen}{failure.program_tail()}",
-        "\n".join(reasons)
+        "\n".join(reasons),
     )
