@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from perfkit.errors import UsageError
@@ -97,7 +96,7 @@ class KernelTable:
                 )
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 self.fail(key, f"{name} must be a whole number of at least 1, not {count!r}")
-        return MappingProxyType(dict(value))
+        return dict(value)
 
     def expression(self, key: str, text: str, size: Mapping[str, int]) -> str:
         """An expression that can be computed at the default size."""
@@ -184,7 +183,7 @@ def _entry(read: KernelTable) -> str:
         read.fail(
             "entry",
             f"{entry!r} is not the name of a function",
-            'Write the name alone, as in "saxpy" or "ns::saxpy"; template arguments go into template = [...].',
+            'Write the name alone: "saxpy" or "ns::saxpy"; template arguments go into template = [...].',
         )
     return entry
 

@@ -11,7 +11,8 @@ from types import MappingProxyType
 class Argument:
     """One kernel argument. Arrays have a shape (expressions of the problem size); scalars have a value.
 
-    `direction`: in, out, inout. `fill`: uniform(lo, hi), zeros, ones, arange, constant(x), none (poisoned with NaN).
+    `direction`: in, out, inout. `fill`: uniform(lo, hi), zeros, ones, arange, constant(x), none (poisoned
+    with NaN).
     """
 
     name: str
@@ -28,7 +29,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """A registry entry, built-in or from ./perfkit.toml. Grid, block and shared are expressions of the size."""
+    """A registry entry, built-in or of a perfkit.toml. Grid, block, shared: expressions of the size."""
 
     key: str
     title: str
@@ -56,7 +57,11 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class LoopMix:
-    """SASS of the main loop: instructions per iteration by class, from NVIDIA's own disassembler."""
+    """SASS of the main loop: instructions per iteration by class, from NVIDIA's own disassembler.
+
+    `other` is everything that is none of FFMA, LDS, STS, LDG or BAR; `opcodes` splits it up. A predicated
+    instruction counts as one.
+    """
 
     total: int
     ffma: int
@@ -65,6 +70,7 @@ class LoopMix:
     ldg: Mapping[int, int]
     barriers: int
     other: int
+    opcodes: Mapping[str, int] = field(default_factory=dict)  # base opcode -> count
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +89,7 @@ class BuildResult:
     spill_store_bytes: int
     spill_load_bytes: int
     stack_bytes: int
-    loop: LoopMix | None
+    loop: LoopMix | None  # None: the kernel has no loop
     cached: bool = False
+    opcodes: Mapping[str, int] = field(default_factory=dict)  # whole kernel, static count
+    warnings: str = ""  # the compiler's own words
