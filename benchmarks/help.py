@@ -1,4 +1,4 @@
-"""How long `perfkit --help` takes against a typer program that says hello: medians of interleaved runs, one table.
+"""How long `perfkit --help` takes against a typer program that says hello: medians of interleaved runs.
 
 The limit is 1.5x. Run: python benchmarks/help.py
 """

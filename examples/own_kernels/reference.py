@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def saxpy(n: int, alpha: float, x: Any, y: Any) -> Any:
+def saxpy(alpha: float, x: Any, y: Any, **_: Any) -> Any:
     """y = alpha x + y, rounded once as an FMA is."""
     return (float(alpha) * x.astype(np.float64) + y).astype(np.float32)
 
