@@ -1,10 +1,106 @@
-"""`perfkit bench`: being written."""
+"""`perfkit bench K...`: time, clock, power and verification; `--pairs` compares two kernels; `--aa`
+tests the method.
+"""
 
 from __future__ import annotations
 
-from perfkit.errors import PerfkitError
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perfkit.commands._console import emit_tables, note, warn
+from perfkit.errors import CheckFailedError, UsageError
+
+if TYPE_CHECKING:
+    from perfkit.commands._bench_session import Session
+    from perfkit.model import Table
+
+DEFAULT_PAIRS = 60
 
 
-def bench() -> None:
-    """Being written."""
-    raise PerfkitError("perfkit bench is being written")
+class ProtocolName(StrEnum):
+    """How long a kernel is timed."""
+
+    quick = "quick"
+    article = "article"
+
+
+def bench(
+    kernels: Annotated[list[str], typer.Argument(help="Kernels: keys, patterns, `ladder` or `all`.")],
+    n: Annotated[list[int] | None, typer.Option("-n", help="Problem size n; may be repeated.")] = None,
+    size: Annotated[list[str] | None, typer.Option("--size", help="NAME=V of a problem size.")] = None,
+    protocol: Annotated[
+        ProtocolName,
+        typer.Option(help="quick stops when the estimate is good; article times for 4 s, in three rounds."),
+    ] = ProtocolName.quick,
+    rounds: Annotated[
+        int, typer.Option(help="Rounds, each in a process of its own (0: the protocol's).")
+    ] = 0,
+    cold: Annotated[bool, typer.Option("--cold", help="Flush L2 before each launch.")] = False,
+    pairs: Annotated[int, typer.Option(help="Compare two kernels from this many interleaved pairs.")] = 0,
+    aa: Annotated[
+        int, typer.Option("--aa", help="Self-test: compare a kernel with itself this often at each size.")
+    ] = 0,
+    handicap: Annotated[
+        str, typer.Option(help="Self-test: slow one side down on purpose, for example by 1%.")
+    ] = "",
+    blocks_per_sm: Annotated[
+        int | None, typer.Option("--blocks-per-sm", help="Hold the kernels to this many blocks per SM.")
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Check results first.")] = True,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs and of the order of pairs.")] = 0,
+    config: Annotated[Path | None, typer.Option(help="A perfkit.toml other than ./perfkit.toml.")] = None,
+    output_format: Annotated[
+        str, typer.Option("--format", help="terminal, markdown, csv, json, ...")
+    ] = "terminal",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the table to this file.")
+    ] = None,
+) -> None:
+    """Time kernels: median, SM clock, power, share of FP32 peak at that clock. Wrong results are not
+    timed.
+    """
+    from perfkit.commands import _bench_modes as modes
+    from perfkit.commands._bench_session import jobs_of, session
+    from perfkit.kernels.registry import load_registry, resolve
+    from perfkit.kernels.sizes import parse_sizes
+    from perfkit.reports import FORMATS
+
+    if output_format not in FORMATS:
+        raise UsageError(f"unknown format {output_format!r}", f"Formats: {', '.join(FORMATS)}.")
+    slow_down = modes.parse_handicap(handicap, aa)
+    jobs = jobs_of(resolve(kernels, load_registry(config)), parse_sizes(n or (), size or ()), blocks_per_sm)
+    modes.check(jobs, pairs=pairs, aa=aa, rounds=rounds, cold=cold)
+    options = {
+        "protocol": str(protocol),
+        "rounds": rounds,
+        "cache": "cold" if cold else "hot",
+        "pairs": pairs,
+        "aa": aa,
+        "handicap": slow_down,
+        "blocks_per_sm": blocks_per_sm,
+        "verify": verify,
+        "clock_control": "none",
+    }
+    with session(options, seed=seed, verify=verify) as current:
+        note(f"run {current.folder.path}")
+        if aa:
+            tables = modes.self_test(current, jobs, aa, pairs or DEFAULT_PAIRS, slow_down)
+        elif pairs:
+            tables = modes.compare(current, jobs, pairs)
+        else:
+            tables = modes.time(current, jobs, modes.protocol_of(str(protocol), rounds, cold))
+    _finish(current, tables, output_format, output)
+
+
+def _finish(current: Session, tables: list[Table], output_format: str, output: Path | None) -> None:
+    emit_tables(tables, output_format, output)
+    for message in current.messages:
+        warn(message)
+    if current.wrong:
+        raise CheckFailedError(
+            "wrong results, not timed: " + "; ".join(current.wrong),
+            f"The kernel's output differs from its reference. The run is kept in {current.folder.path}.",
+        )

@@ -27,8 +27,6 @@ _COLUMNS = 512
 _POSSIBLE_CLOCK = (5e7, 5e9)
 # Host time to put one launch and its events into the stream, with a margin. s.
 _HOST_COST = 25e-6
-# A launch shorter than this may find the stream empty: the host cannot refill it in time. s.
-_SHORT = 100e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +226,6 @@ class Meter:
             cycles.append(float(numpy.median(ran)))
             clocks.append(clock)
         return cycles, clocks
-
-
-def launches_per_batch(seconds: float, target: float = 0.05) -> int:
-    """How many timings of `seconds` each make a batch of about `target` s; at most 200 where the launch
-    is short.
-    """
-    most = 200 if seconds < _SHORT else 2000
-    return max(1, min(most, round(target / max(seconds, 1e-7))))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -50,6 +50,9 @@ class Timer(Protocol):
     def clear(self) -> None:
         """Forget what was opened and give its memory back."""
 
+    def close(self) -> None:
+        """End the measuring process."""
+
 
 class WorkerTimer:
     """A measuring process of its own. Use as a context manager: leaving it ends the process."""

@@ -1,0 +1,238 @@
+"""What `perfkit bench` does between parsing and printing: builds, measures, verifies, keeps samples,
+writes run.json.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from perfkit.errors import PerfkitError
+from perfkit.kernels.plan import KernelPlan, plan_kernel
+from perfkit.kernels.sizes import evaluate, problem_label
+from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord, Verification
+from perfkit.profiler.nvml import SensorLog, open_sensors
+from perfkit.profiler.run_store import RunFolder, RunStore
+from perfkit.profiler.timing import Timer, WorkerTimer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One kernel at one size, before it is built."""
+
+    spec: KernelSpec
+    size: Mapping[str, int]
+    blocks_per_sm: int | None = None
+
+    @property
+    def problem(self) -> str:
+        """`n=4096`."""
+        return problem_label(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A kernel loaded and verified in a measuring process. `name` is what the process calls it."""
+
+    name: str
+    job: Job
+    plan: KernelPlan
+    verification: Verification | None
+    run: KernelRun
+
+    @property
+    def right(self) -> bool:
+        """Whether its result may be timed: verified, or there was nothing to verify against."""
+        return self.verification is None or self.verification.passed
+
+
+@dataclass(slots=True)
+class Session:
+    """A bench run being made: the folder, what was measured so far, and how to get a measuring process."""
+
+    folder: RunFolder
+    seed: int
+    command: tuple[str, ...]
+    options: dict[str, Any]
+    verify: bool = True
+    timer_factory: Callable[..., Timer] = WorkerTimer
+    gpu: GpuInfo | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    kernels: dict[tuple[str, str], KernelRun] = field(default_factory=dict)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    _builds: dict[str, BuildResult] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def measuring(self, period: float) -> Iterator[tuple[Timer, SensorLog]]:
+        """A fresh measuring process, with the sensors of its GPU read every `period` s beside it."""
+        timer = self.timer_factory(seed=self.seed)
+        try:
+            self.gpu = timer.gpu
+            self.versions.update(timer.versions)
+            if timer.gpu.driver:
+                self.versions["driver"] = timer.gpu.driver
+            if timer.gpu.cuda:
+                self.versions["cuda"] = timer.gpu.cuda
+            with SensorLog(open_sensors(timer.gpu.uuid), period) as log:
+                yield timer, log
+            if log.problem and log.problem not in self.messages:
+                self.messages.append(log.problem)
+        finally:
+            timer.close()
+
+    def open(self, timer: Timer, job: Job, *, name: str = "", verify: bool = True) -> Opened:
+        """Build, load and verify one kernel."""
+        built = self._build(job.spec, timer.gpu)
+        plan = plan_kernel(
+            job.spec, built, job.size, blocks_per_sm=job.blocks_per_sm, verify=verify and self.verify
+        )
+        name = name or f"{plan.label} {plan.problem}"
+        verification, facts = timer.open(name, plan)
+        known = self.kernels.get((plan.label, plan.problem))
+        run = KernelRun(
+            key=plan.key,
+            label=plan.label,
+            title=job.spec.title,
+            problem=plan.problem,
+            size=dict(job.size),
+            flops=_work(job.spec.flops, job.size),
+            least_bytes=_work(job.spec.least_bytes, job.size),
+            blocks_per_sm=job.blocks_per_sm,
+            ballast_bytes=int(facts["ballast_bytes"]),
+            build=dataclasses.asdict(built) if built else None,
+            verification=verification or (known.verification if known else None),
+        )
+        self.kernels[(plan.label, plan.problem)] = run
+        opened = Opened(name, job, plan, verification, run)
+        if verification and not verification.passed:
+            self.wrong.append(verification.message or f"{plan.label} at {plan.problem}: wrong result")
+        return opened
+
+    def keep(self, name: str, write: Callable[[Any], None]) -> str:
+        """Write a file of raw samples into the run folder; its name."""
+        write(self.folder.scratch / name)
+        self.folder.keep(name)
+        if name not in self.samples:
+            self.samples.append(name)
+        return name
+
+    def finish(self, status: str, started: datetime) -> None:
+        """Write run.json; from here on the run counts."""
+        from perfkit import __version__
+
+        self.folder.finish(
+            RunRecord(
+                id=self.folder.id,
+                what="bench",
+                status=status,
+                command=self.command,
+                started=started.isoformat(timespec="milliseconds"),
+                ended=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                perfkit_version=__version__,
+                gpu=self.gpu,
+                versions=self.versions,
+                options=self.options,
+                kernels=tuple(self.kernels.values()),
+                samples=tuple(self.samples),
+                results=tuple(self.results),
+                messages=(*self.messages, *self.wrong),
+            )
+        )
+
+    def _build(self, spec: KernelSpec, gpu: GpuInfo) -> BuildResult | None:
+        if spec.library:
+            return None
+        if spec.key not in self._builds:
+            from perfkit.profiler.build import build
+
+            major, minor = gpu.compute_capability
+            built = build(spec, f"sm_{major}{minor}")
+            self._builds[spec.key] = built
+            self.versions.setdefault("compiler", built.compiler)
+        return self._builds[spec.key]
+
+
+@contextlib.contextmanager
+def session(
+    options: dict[str, Any],
+    *,
+    seed: int,
+    verify: bool = True,
+    timer_factory: Callable[..., Timer] = WorkerTimer,
+    store: RunStore | None = None,
+) -> Iterator[Session]:
+    """A run folder around the measurements: run.json is written whatever happens, with what was measured
+    until then.
+    """
+    started = datetime.now(UTC)
+    current = Session(
+        folder=(store or RunStore()).create("bench"),
+        seed=seed,
+        command=tuple(sys.argv),
+        options={**options, "seed": seed},
+        verify=verify,
+        timer_factory=timer_factory,
+    )
+    try:
+        yield current
+    except KeyboardInterrupt:
+        current.finish("interrupted", started)
+        raise
+    except PerfkitError as error:
+        if current.gpu is None:
+            # Nothing ran: no GPU or no CuPy here. There is no run to tell of.
+            shutil.rmtree(current.folder.path, ignore_errors=True)
+        else:
+            current.messages.append(error.message)
+            current.finish("failed", started)
+        raise
+    current.finish("failed" if current.wrong else "complete", started)
+
+
+def generator(seed: int) -> random.Random:
+    """The order of the pairs; its own, so that the inputs do not depend on how many pairs were run."""
+    return random.Random(f"perfkit pairs {seed}")
+
+
+def is_fp32(spec: KernelSpec) -> bool:
+    """Whether the work can be scalar FP32 as far as the arguments say: every floating-point array is
+    float32.
+    """
+    kinds = {
+        a.dtype for a in spec.arguments if a.is_array and a.dtype.startswith(("float", "complex", "bfloat"))
+    }
+    return kinds <= {"float32"} and bool(kinds)
+
+
+def _work(expression: str, size: Mapping[str, int]) -> float:
+    return float(evaluate(expression, size)) if expression else 0.0
+
+
+def jobs_of(
+    specs: Sequence[KernelSpec], sizes: Sequence[Mapping[str, int]], blocks_per_sm: int | None
+) -> list[list[Job]]:
+    """For each kernel its jobs, one a size. Raises UsageError for a size that a kernel cannot take."""
+    from perfkit.kernels.sizes import check_size
+
+    chosen: list[list[Job]] = []
+    for spec in specs:
+        jobs: list[Job] = []
+        for size in sizes or [{}]:
+            job = Job(spec, check_size(spec, size), blocks_per_sm)
+            if job.size not in [known.size for known in jobs]:
+                jobs.append(job)
+        chosen.append(jobs)
+    return chosen
