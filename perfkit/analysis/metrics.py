@@ -1,0 +1,311 @@
+"""Metrics of a launch: evaluated from its counters by the definitions in metric_sets/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from perfkit.analysis.definitions import (
+    Alternative,
+    Definitions,
+    Metric,
+    MetricSet,
+    in_range,
+    load_definitions,
+    near,
+)
+from perfkit.analysis.expression import Missing, Undefined
+from perfkit.errors import UsageError
+from perfkit.model import Counter, Evaluated, Launch, MetricValue, Status
+
+__all__ = ["MetricSets", "load_metric_sets"]
+
+# Read along with every set: what the chip is and how many passes it took.
+_ALWAYS = (
+    "device__attribute_multiprocessor_count",
+    "device__attribute_num_schedulers_per_multiprocessor",
+    "device__attribute_max_warps_per_multiprocessor",
+    "device__attribute_max_warps_per_scheduler",
+    "profiler__replayer_passes",
+)
+
+
+def load_metric_sets(extra: Iterable[str | Path] = ()) -> MetricSets:
+    """The built-in metric sets and those in `extra` (TOML files, or folders of them).
+
+    Raises ConfigError for a file that is wrong.
+    """
+    return MetricSets(load_definitions(extra))
+
+
+class MetricSets:
+    """The metric definitions of one session: what to collect, what to read, and how to evaluate a launch."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._by_chip: dict[tuple[int, int], _Chip] = {}
+
+    @property
+    def sets(self) -> Mapping[str, MetricSet]:
+        """The sets by name, built-in ones first."""
+        return self._definitions.sets
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Every metric by name, hidden ones included, as defined before any chip's differences."""
+        return self._definitions.metrics
+
+    def names(self, sets: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The metrics of these sets (all sets if None) in order; a metric's own name stands for itself.
+
+        Raises UsageError with near matches for a name that is neither.
+        """
+        chosen: dict[str, None] = {}
+        for name in self.sets if sets is None else sets:
+            if name in self.sets:
+                chosen.update(dict.fromkeys(self.sets[name].metrics))
+            elif name in self.metrics:
+                chosen[name] = None
+            else:
+                known = [*self.sets, *(one.name for one in self.metrics.values() if not one.hidden)]
+                raise UsageError(
+                    f"no metric set or metric {name!r}{near(name, known)}", f"Sets: {', '.join(self.sets)}."
+                )
+        return tuple(chosen)
+
+    def counters(
+        self, names: Iterable[str] | None = None, compute_capability: tuple[int, int] | None = None
+    ) -> tuple[str, ...]:
+        """What ncu must collect (`--metrics`) for these sets or metrics on this chip: each metric's first choice."""
+        names = None if names is None else tuple(names)
+        chip = self._chip(compute_capability or (0, 0))
+        chosen: dict[str, None] = {}
+        for name in self._closure(self.names(names), chip):
+            metric = chip.metrics[name]
+            if name not in chip.absent and metric.collect is not None:
+                chosen.update(dict.fromkeys(metric.collect))
+            elif name not in chip.absent and metric.alternatives:
+                chosen.update(dict.fromkeys(metric.alternatives[0].expression.counters))
+        for set_name in self.sets if names is None else names:
+            if set_name in self.sets:
+                chosen.update(dict.fromkeys(self.sets[set_name].also))
+        return tuple(name for name in chosen if not name.startswith(("device__", "profiler__")))
+
+    def reading(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
+        """What to read from a report to answer these sets or metrics on any chip, by any alternative."""
+        names = None if names is None else tuple(names)
+        chosen: dict[str, None] = dict.fromkeys(_ALWAYS)
+        for chip in (self._chip((0, 0)), *map(self._override_only, range(len(self._definitions.chips)))):
+            for name in self._closure(self.names(names), chip, first_only=False):
+                metric = chip.metrics[name]
+                chosen.update(dict.fromkeys((*metric.counters, *(metric.collect or ()))))
+        for set_name in self.sets if names is None else names:
+            if set_name in self.sets:
+                chosen.update(dict.fromkeys(self.sets[set_name].also))
+        return tuple(chosen)
+
+    def evaluate(self, launch: Launch, names: Iterable[str] | None = None) -> Evaluated:
+        """The metrics of these sets (all if None), or single metrics, on one launch.
+
+        Every metric gets a value or a status with a reason; nothing is left out.
+        """
+        evaluation = _Evaluation(launch, self._chip(launch.compute_capability))
+        return Evaluated(launch, {name: evaluation.value(name) for name in self.names(names)})
+
+    def _closure(self, names: Iterable[str], chip: _Chip, *, first_only: bool = True) -> tuple[str, ...]:
+        """These metrics and those that they need: by their first alternatives only, or by any."""
+        seen: dict[str, None] = {}
+        waiting = list(names)[::-1]
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen[name] = None
+            metric = chip.metrics[name]
+            used = metric.uses
+            if first_only:
+                later = {
+                    one for alternative in metric.alternatives[1:] for one in alternative.expression.metrics
+                }
+                first = metric.alternatives[0].expression.metrics if metric.alternatives else ()
+                used = tuple(one for one in used if one in first or one not in later)
+            waiting += used
+        return tuple(seen)
+
+    def _chip(self, compute_capability: tuple[int, int]) -> _Chip:
+        chip = self._by_chip.get(compute_capability)
+        if chip is None:
+            matching = [c for c in self._definitions.chips if c.applies_to(compute_capability)]
+            chip = self._by_chip[compute_capability] = _Chip(self._definitions, compute_capability, matching)
+        return chip
+
+    def _override_only(self, index: int) -> _Chip:
+        return _Chip(self._definitions, (0, 0), [self._definitions.chips[index]])
+
+
+class _Chip:
+    """The definitions with one chip's differences applied."""
+
+    def __init__(self, definitions: Definitions, compute_capability: tuple[int, int], matching: list) -> None:  # type: ignore[type-arg]
+        self.metrics: dict[str, Metric] = dict(definitions.metrics)
+        self.absent: dict[str, str] = {}
+        for override in matching:
+            self.metrics.update(override.metrics)
+            for pattern, reason in override.absent.items():
+                self.absent.update({name: reason for name in self.metrics if fnmatchcase(name, pattern)})
+        self.name = f"{compute_capability[0]}.{compute_capability[1]}"
+        self.figures = definitions.devices.get(self.name, {})
+
+
+class _Evaluation:
+    """One launch being evaluated: the scope its formulas read from, each metric computed once."""
+
+    def __init__(self, launch: Launch, chip: _Chip) -> None:
+        self._launch = launch
+        self._chip = chip
+        self._counters: dict[str, Counter | None] = {}
+        self._values: dict[str, MetricValue] = {}
+
+    def counter(self, name: str) -> Counter:
+        if name not in self._counters:
+            self._counters[name] = self._launch.counters.get(name)
+        found = self._counters[name]
+        if found is None:
+            raise Missing(name)
+        return found
+
+    def metric(self, name: str) -> float:
+        value = self.value(name)
+        if value.status is Status.UNDEFINED:
+            raise Undefined(
+                f"{name} is undefined: {value.reason}" if value.reason else f"{name} is undefined"
+            )
+        if not isinstance(value.value, (int, float)):
+            raise Missing(name, "metric", value.status)
+        return float(value.value)
+
+    def device(self, name: str) -> float:
+        value = self._chip.figures.get(name)
+        if not isinstance(value, (int, float)):
+            raise Missing(name, "device")
+        return float(value)
+
+    def value(self, name: str) -> MetricValue:
+        found = self._values.get(name)
+        if found is None:
+            found = self._values[name] = self._compute(self._chip.metrics[name])
+        return found
+
+    def _compute(self, metric: Metric) -> MetricValue:
+        if metric.pick:
+            return self._pick(metric)
+        if metric.total:
+            return self._total(metric)
+        for alternative in metric.alternatives:
+            try:
+                number = alternative.expression.compute(self)
+            except Missing:
+                continue
+            except Undefined as undefined:
+                return self._without(metric, Status.UNDEFINED, str(undefined), alternative)
+            if alternative.zero_undefined and number == 0:
+                return self._without(metric, Status.UNDEFINED, "there were no requests", alternative)
+            return self._checked(metric, number, alternative)
+        return self._missing(metric)
+
+    def _checked(self, metric: Metric, number: float, alternative: Alternative) -> MetricValue:
+        for refusal in metric.refusals:
+            try:
+                refused = self.metric(refusal.when) > refusal.above.compute(self)
+            except (Missing, Undefined):
+                continue  # without opcode counts the kind of work is not known, and nothing is refused on suspicion
+            if refused:
+                return self._without(metric, Status.UNDEFINED, refusal.reason, alternative)
+        status = Status.OK if in_range(number, metric.range) else Status.INVALID
+        notes = [alternative.note] if alternative.note else []
+        if status is Status.INVALID:
+            low, high = metric.range or (float("-inf"), float("inf"))
+            notes.append(
+                f"outside its possible range {low:g} to {high:g}: the counters come from different passes"
+            )
+        if metric.note_ideal:
+            notes.append(self._ideal(metric.note_ideal))
+        return MetricValue(
+            metric.name, number, metric.unit, status, "; ".join(notes), alternative.expression.text,
+            self._traced(alternative),
+        )  # fmt: skip
+
+    def _traced(self, alternative: Alternative) -> tuple[str, ...]:
+        """The counters the value came from, through other metrics too."""
+        names = dict.fromkeys(alternative.expression.counters)
+        for used in alternative.expression.metrics:
+            names.update(dict.fromkeys(self.value(used).counters))
+        return tuple(names)
+
+    def _ideal(self, name: str) -> str:
+        ideal = self.value(name)
+        if isinstance(ideal.value, (int, float)):
+            return f"ideal for the access widths: {ideal.value:.4g}"
+        return "ideal unknown: the report does not tell the access width"
+
+    def _pick(self, metric: Metric) -> MetricValue:
+        found = {label: self.value(name) for label, name in metric.among.items()}
+        numbers = {label: float(v.value) for label, v in found.items() if isinstance(v.value, (int, float))}
+        if not numbers:
+            return self._missing(metric)
+        best = (max if metric.pick == "largest" else min)(numbers.values())
+        label = ", ".join(label for label, number in numbers.items() if number == best)
+        unknown = [
+            label for label, v in found.items() if label not in numbers and v.status is not Status.NOT_ON_CHIP
+        ]
+        note = f"not known: {', '.join(unknown)}" if unknown else ""
+        counters = tuple(counter for label in numbers for counter in found[label].counters)
+        formula = f"the {metric.pick} of {', '.join(metric.among[label] for label in numbers)}"
+        return MetricValue(metric.name, label, metric.unit, Status.OK, note, formula, counters)
+
+    def _total(self, metric: Metric) -> MetricValue:
+        found = [self.value(name) for name in metric.among.values()]
+        numbers = [float(v.value) for v in found if isinstance(v.value, (int, float))]
+        if not numbers:
+            return self._missing(metric)
+        counters = tuple(counter for v in found if v.value is not None for counter in v.counters)
+        formula = " + ".join(v.name for v in found if v.value is not None)
+        return MetricValue(metric.name, sum(numbers), metric.unit, Status.OK, "", formula, counters)
+
+    def _missing(self, metric: Metric) -> MetricValue:
+        if metric.name in self._chip.absent:
+            return self._without(metric, Status.NOT_ON_CHIP, self._chip.absent[metric.name])
+        if not self._launch.collected:
+            return self._without(metric, Status.NOT_COLLECTED, "the launch was not collected")
+        needed = self._needed(metric)
+        section = f" or `--section {metric.section}`" if metric.section else ""
+        reason = f"not in the report: {', '.join(needed)}; collect with `ncu --metrics {','.join(needed)}`{section}"
+        return self._without(metric, Status.NOT_COLLECTED, reason if needed else "not in the report")
+
+    def _needed(self, metric: Metric) -> tuple[str, ...]:
+        """The counters that are missing from the metric's first choice, those of metrics it uses included."""
+        wanted = metric.collect
+        if wanted is None:
+            wanted = metric.alternatives[0].expression.counters if metric.alternatives else ()
+        used = (
+            metric.alternatives[0].expression.metrics
+            if metric.alternatives
+            else tuple(metric.among.values())[:1]
+        )
+        names = dict.fromkeys(name for name in wanted if not self._has(name))
+        for name in used:
+            if self.value(name).value is None:
+                names.update(dict.fromkeys(self._needed(self._chip.metrics[name])))
+        return tuple(names)
+
+    def _has(self, name: str) -> bool:
+        found = self._launch.counters.get(name)
+        return found is not None and found.status is not Status.NOT_COLLECTED
+
+    def _without(
+        self, metric: Metric, status: Status, reason: str, alternative: Alternative | None = None
+    ) -> MetricValue:
+        formula = alternative.expression.text if alternative else ""
+        counters = alternative.expression.counters if alternative else ()
+        return MetricValue(metric.name, None, metric.unit, status, reason, formula, counters)
