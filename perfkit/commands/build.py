@@ -110,7 +110,7 @@ def build_table(results: list[BuildResult]) -> Table:
         ]
         if loop is None:
             cells.append(Cell(None, Status.UNDEFINED, note="the kernel has no loop"))
-        cells += [Cell(None) for _ in columns[len(cells) :]]
+        cells += [Cell(None, Status.UNDEFINED) for _ in columns[len(cells) :]]
         rows.append(tuple(cells))
     compilers = ", ".join(dict.fromkeys(result.compiler for result in results))
     flags = dict.fromkeys(" ".join(result.flags) for result in results)

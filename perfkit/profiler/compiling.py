@@ -7,6 +7,7 @@ words.
 from __future__ import annotations
 
 import re
+import struct
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,15 +94,23 @@ def _run_nvrtc(
     try:
         nvrtc.addNameExpression(program, expression)
         nvrtc.compileProgram(program, tuple(options))
-        return (
-            nvrtc.getCUBIN(program),
-            nvrtc.getProgramLog(program),
-            nvrtc.getLoweredName(program, expression),
-        )
+        cubin = whole_elf(nvrtc.getCUBIN(program))
+        return cubin, nvrtc.getProgramLog(program), nvrtc.getLoweredName(program, expression)
     except nvrtc.NVRTCError as error:
         raise _compile_error(spec, arch, compiler, nvrtc.getProgramLog(program) or str(error)) from error
     finally:
         nvrtc.destroyProgram(program)
+
+
+def whole_elf(cubin: bytes) -> bytes:
+    """The cubin with its last byte, which CuPy strips as if it ended a string (seen in CuPy 14.2).
+
+    That byte is the highest one of an alignment, hence 0. Offsets are those of the ELF-64 header.
+    """
+    phoff, shoff = struct.unpack_from("<QQ", cubin, 32)
+    phentsize, phnum, shentsize, shnum = struct.unpack_from("<HHHH", cubin, 54)
+    end = max(phoff + phentsize * phnum, shoff + shentsize * shnum)
+    return cubin + b"\0" if len(cubin) == end - 1 else cubin
 
 
 def name_expression(spec: KernelSpec) -> str:
