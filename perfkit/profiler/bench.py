@@ -66,7 +66,7 @@ Protocol = QuickProtocol | ArticleProtocol
 def time_kernel(timer: Timer, name: str, protocol: Protocol, progress: Progress | None = None) -> Timing:
     """One round: warm up, then batches until the protocol's stop rule speaks."""
     each = timer.warm(name, protocol.warm_up)
-    inner = 1 if each >= SHORT_LAUNCH else math.ceil(5 * SHORT_LAUNCH / max(each, 1e-7))
+    inner = 1 if each >= SHORT_LAUNCH else round(5 * SHORT_LAUNCH / max(each, 1e-7))
     launches = launches_per_batch(each * inner)
     batches: list[Batch] = []
     times: list[float] = []
