@@ -1,8 +1,8 @@
 """How much unused dynamic shared memory holds a kernel to N resident blocks per SM.
 
 Formula (CUDA C++ Programming Guide, "Hardware Multithreading"; the occupancy calculator): with S bytes of
-shared memory per SM, r bytes the driver reserves per block and s bytes a block uses, shared memory alone allows
-floor(S / (s + r)) blocks. Asking for s so that N (s + r) <= S < (N + 1)(s + r) leaves exactly N.
+shared memory per SM, r bytes the driver reserves per block and s bytes a block uses, shared memory alone
+allows floor(S / (s + r)) blocks. Asking for s so that N (s + r) <= S < (N + 1)(s + r) leaves exactly N.
 """
 
 from __future__ import annotations

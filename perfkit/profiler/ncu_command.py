@@ -135,22 +135,25 @@ def ncu_command(tool: NcuTool, options: NcuOptions, report: Path, target: Sequen
     return [*command, *options.filters.arguments(), *target]
 
 
-def resolve_target(command: Sequence[str]) -> list[str]:
+def resolve_target(command: Sequence[str], cwd: Path | None = None) -> list[str]:
     """The program to start: a .py file or a bare `python` runs with the interpreter that runs perfkit.
 
-    Raises UsageError when there is no such program.
+    Relative paths are looked up here, not in `cwd`, the folder the program will run in. Raises UsageError
+    when there is no such program.
     """
     if not command:
         raise UsageError("there is no program after --", "Give it: perfkit profile -- ./program arguments")
     program, *arguments = command
-    if program.endswith(".py") and Path(program).is_file():
-        return [sys.executable, program, *arguments]
+    if cwd is not None and not cwd.is_dir():
+        raise UsageError(f"--cwd {cwd} is no folder")
+    path = Path(program)
+    if program.endswith(".py") and path.is_file():
+        return [sys.executable, str(path.absolute()) if cwd else program, *arguments]
     if program in ("python", "python3", f"python3.{sys.version_info.minor}"):
         return [sys.executable, *arguments]
     found = shutil.which(program)
     if found:
-        return [found, *arguments]
-    path = Path(program)
+        return [str(Path(found).absolute()) if cwd else found, *arguments]
     if path.is_file() and not os.access(path, os.X_OK):
         raise UsageError(f"{program} is not executable", f"Make it so: chmod +x {program}")
     raise UsageError(

@@ -1,0 +1,435 @@
+"""A profile from start to stored run: the ladder's kernels, or any program.
+
+The caller hands over the counters to collect (the metric sets live in another room) and looks at the returned
+run; a run that failed is stored too, with its status, and raised only after that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import perfkit
+from perfkit.errors import (
+    CannotError,
+    CheckFailedError,
+    PerfkitError,
+    ToolError,
+    UsageError,
+)
+from perfkit.kernels.cuda_driver import first_gpu
+from perfkit.kernels.plan import KernelPlan, Plan, plan_kernel, write_plan
+from perfkit.kernels.sizes import check_size, evaluate
+from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord, Verification
+from perfkit.profiler.ncu import Line, Outcome, Progress, profile_command
+from perfkit.profiler.ncu_command import Filters, NcuOptions, ncu_command, resolve_target
+from perfkit.profiler.ncu_output import ProfiledLaunch
+from perfkit.profiler.ncu_tool import NcuTool, find_ncu
+from perfkit.profiler.run_store import RunFolder, RunStore, load_run
+
+REPORT = "profile.ncu-rep"
+LOG = "ncu.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to collect: shared by kernels and programs. `timeout` in seconds, None waits for ever.
+
+    `sets` only names the metric sets that `counters` came from, for the record.
+    """
+
+    counters: tuple[str, ...]
+    sets: tuple[str, ...] = ()
+    clock_control: str = "none"
+    cache_control: str = "all"
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRequest:
+    """One kernel at one size, as asked for."""
+
+    spec: KernelSpec
+    size: Mapping[str, int]
+    blocks_per_sm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A stored run and, where it did not go well, the error to raise once it was shown.
+
+    `passes` is the most.
+    """
+
+    record: RunRecord
+    path: Path
+    problem: PerfkitError | None
+    passes: int
+    seconds: float
+
+
+def requests(
+    specs: Iterable[KernelSpec],
+    sizes: Sequence[Mapping[str, int]],
+    blocks_per_sm: Sequence[int | None] = (None,),
+) -> list[KernelRequest]:
+    """Every kernel at every size, grouped by size. A kernel's own default size where `sizes` holds an empty
+    one.
+
+    Library calls are left out where blocks per SM are asked for, if other kernels remain. Raises UsageError
+    for a size a kernel does not take.
+    """
+    kernels = list(specs)
+    found = []
+    for size in sizes:
+        for spec in kernels:
+            full = check_size(spec, size)
+            for blocks in blocks_per_sm:
+                if not (spec.library and blocks is not None and len(kernels) > 1):
+                    found.append(KernelRequest(spec, full, blocks))
+    return found
+
+
+def profile_kernels(
+    wanted: Sequence[KernelRequest],
+    settings: Settings,
+    *,
+    verify: bool = True,
+    carveout: int | None = None,
+    seed: int = 0,
+    store: RunStore | None = None,
+    command: Sequence[str] = (),
+    on_line: Line | None = None,
+    on_progress: Progress | None = None,
+) -> Profiled:
+    """Build, launch and profile kernels in one ncu process, and store the run.
+
+    Raises UsageError, CannotError or CompileError before anything is started, KeyboardInterrupt after the
+    interrupted run was stored; every other failure is in the result's `problem`.
+    """
+    if not wanted:
+        raise UsageError("there is no kernel to profile", "`perfkit kernels` lists them.")
+    tool = find_ncu()
+    gpu = first_gpu()
+    built = build_all([request.spec for request in wanted], gpu)
+    plans = [
+        plan_kernel(
+            request.spec,
+            built.get(request.spec.key),
+            request.size,
+            blocks_per_sm=request.blocks_per_sm,
+            carveout=carveout,
+            verify=verify,
+        )
+        for request in wanted
+    ]
+    folder = (store or RunStore()).create("profile")
+    plan = Plan(str(folder.scratch / "RESULT.json"), tuple(plans), seed)
+    plan_file = folder.scratch / "PLAN.json"
+    write_plan(plan, plan_file)
+    options = _options(settings, from_start=False)
+    target = [sys.executable, "-m", "perfkit.kernels.runner", str(plan_file)]
+    session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile"))
+    outcome = session.run(options, target, None, on_line, on_progress)
+    result = _read_result(Path(plan.result))
+    kernels = tuple(
+        _kernel_run(request, kernel, built.get(request.spec.key), result, launches)
+        for request, kernel, launches in zip(
+            wanted, plans, count_launches(wanted, plans, outcome.launches), strict=True
+        )
+    )
+    problem = _kernel_problem(outcome, result, kernels)
+    record = session.record(
+        outcome,
+        kernels,
+        gpu=_gpu_of(result) or gpu,
+        versions={**(result.get("versions") or {}), "compiler": _compilers(built)},
+        extra_options={"seed": seed, "verify": verify},
+        problem=problem,
+    )
+    return session.close(outcome, record, problem)
+
+
+def profile_program(
+    target: Sequence[str],
+    settings: Settings,
+    filters: Filters,
+    *,
+    cwd: Path | None = None,
+    from_start: bool = True,
+    store: RunStore | None = None,
+    command: Sequence[str] = (),
+    on_line: Line | None = None,
+    on_progress: Progress | None = None,
+) -> Profiled:
+    """Profile any program, children included, and store the run. Errors as in `profile_kernels`."""
+    tool = find_ncu()
+    program = resolve_target(target, cwd)
+    folder = (store or RunStore()).create("profile")
+    session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile", "--", *target))
+    options = dataclasses.replace(_options(settings, from_start=from_start), filters=filters)
+    outcome = session.run(options, program, cwd, on_line, on_progress)
+    try:
+        gpu: GpuInfo | None = first_gpu()
+    except CannotError:
+        gpu = None  # the program may have chosen another; the report names the GPU of each launch
+    record = session.record(
+        outcome,
+        (),
+        gpu=gpu,
+        versions={},
+        extra_options={"filters": str(filters), "program": list(program), "cwd": str(cwd or Path.cwd())},
+        problem=outcome.problem,
+    )
+    return session.close(outcome, record, outcome.problem)
+
+
+def dry_run(target: Sequence[str], settings: Settings, filters: Filters, from_start: bool = True) -> str:
+    """The ncu command line that would be run, quoted for a shell."""
+    options = dataclasses.replace(_options(settings, from_start=from_start), filters=filters)
+    try:
+        tool = find_ncu()
+    except CannotError:
+        tool = NcuTool("ncu", "", frozenset())
+    return shlex.join(ncu_command(tool, options, Path("RUN") / REPORT, target))
+
+
+def build_all(specs: Iterable[KernelSpec], gpu: GpuInfo) -> dict[str, BuildResult]:
+    """Build every kernel that has a source, for this GPU. Raises CompileError or CannotError."""
+    from perfkit.profiler.build import build_many
+
+    major, minor = gpu.compute_capability
+    sources = {spec.key: spec for spec in specs if not spec.library}
+    return {result.key: result for result in build_many(list(sources.values()), f"sm_{major}{minor}")}
+
+
+def _options(settings: Settings, *, from_start: bool) -> NcuOptions:
+    return NcuOptions(
+        counters=settings.counters,
+        clock_control=settings.clock_control,
+        cache_control=settings.cache_control,
+        from_start=from_start,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One run folder while its profile is made."""
+
+    folder: RunFolder
+    tool: NcuTool
+    settings: Settings
+    command: tuple[str, ...]
+    started: str = dataclasses.field(default_factory=lambda: _now())
+
+    def run(
+        self,
+        options: NcuOptions,
+        target: Sequence[str],
+        cwd: Path | None,
+        on_line: Line | None,
+        on_progress: Progress | None,
+    ) -> Outcome:
+        """Profile into the scratch folder; what is whole moves into the run."""
+        outcome = profile_command(
+            self.tool,
+            options,
+            self.folder.scratch / REPORT,
+            target,
+            timeout=self.settings.timeout,
+            cwd=cwd,
+            env=_environment(),
+            log=self.folder.scratch / LOG,
+            on_line=on_line,
+            on_progress=on_progress,
+        )
+        self.folder.keep(LOG)
+        if outcome.report:
+            self.folder.keep(REPORT)
+        return outcome
+
+    def record(
+        self,
+        outcome: Outcome,
+        kernels: tuple[KernelRun, ...],
+        *,
+        gpu: GpuInfo | None,
+        versions: Mapping[str, str],
+        extra_options: Mapping[str, Any],
+        problem: PerfkitError | None,
+    ) -> RunRecord:
+        """What run.json says. A wrong result leaves the run complete: it was measured as it is."""
+        status = outcome.status
+        if status == "complete" and problem and not isinstance(problem, CheckFailedError):
+            status = "failed"
+        return RunRecord(
+            id=self.folder.id,
+            what="profile",
+            status=status,
+            command=self.command,
+            started=self.started,
+            ended=_now(),
+            perfkit_version=perfkit.__version__,
+            gpu=gpu,
+            versions={
+                "ncu": self.tool.version,
+                "driver": gpu.driver if gpu else "",
+                "python": platform.python_version(),
+                **versions,
+            },
+            options={
+                "clock_control": self.settings.clock_control,
+                "cache_control": self.settings.cache_control,
+                "sets": list(self.settings.sets),
+                "counters": list(self.settings.counters),
+                "passes": outcome.most_passes,
+                "launches": len(outcome.launches),
+                "seconds": round(outcome.seconds, 3),
+                **extra_options,
+            },
+            kernels=kernels,
+            reports=(REPORT,) if outcome.report else (),
+            messages=(*([problem.message] if problem else []), *dict.fromkeys(outcome.warnings)),
+        )
+
+    def close(self, outcome: Outcome, record: RunRecord, problem: PerfkitError | None) -> Profiled:
+        """Store the run. Raises KeyboardInterrupt when the user ended it."""
+        self.folder.finish(record)
+        if outcome.status == "interrupted":
+            raise KeyboardInterrupt(f"the run {self.folder.path} is kept, marked as interrupted")
+        return Profiled(
+            load_run(self.folder.path), self.folder.path, problem, outcome.most_passes, outcome.seconds
+        )
+
+
+def _environment() -> dict[str, str]:
+    """Unbuffered Python output, so that the program's lines and ncu's come in the order they were written."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # the runner was ended before it could say anything
+    return raw if isinstance(raw, dict) else {}
+
+
+def _gpu_of(result: Mapping[str, Any]) -> GpuInfo | None:
+    raw = result.get("gpu")
+    return GpuInfo(**{**raw, "compute_capability": tuple(raw["compute_capability"])}) if raw else None
+
+
+def _compilers(built: Mapping[str, BuildResult]) -> str:
+    return ", ".join(sorted({result.compiler for result in built.values()}))
+
+
+def _kernel_run(
+    request: KernelRequest,
+    plan: KernelPlan,
+    built: BuildResult | None,
+    result: Mapping[str, Any],
+    launches: int,
+) -> KernelRun:
+    spec = request.spec
+    mine: Mapping[str, Any] = next(
+        (
+            entry
+            for entry in result.get("kernels", ())
+            if (entry["label"], entry["problem"]) == (plan.label, plan.problem)
+        ),
+        {},
+    )
+    facts = mine.get("facts") or {}
+    verification = mine.get("verification")
+    return KernelRun(
+        key=spec.key,
+        label=plan.label,
+        title=spec.title,
+        problem=plan.problem,
+        size=plan.size,
+        flops=float(evaluate(spec.flops, plan.size)) if spec.flops else 0.0,
+        least_bytes=float(evaluate(spec.least_bytes, plan.size)) if spec.least_bytes else 0.0,
+        launches=launches,
+        blocks_per_sm=request.blocks_per_sm,
+        ballast_bytes=int(facts.get("ballast_bytes", 0)),
+        build={**dataclasses.asdict(built), "launch": facts} if built else {"launch": facts},
+        verification=Verification(**verification) if verification else None,
+    )
+
+
+def count_launches(
+    wanted: Sequence[KernelRequest], plans: Sequence[KernelPlan], launches: Sequence[ProfiledLaunch]
+) -> list[int]:
+    """How many of the profiled launches belong to each plan.
+
+    The runner launches in the order of the plans, a built kernel once and a library call as often as the
+    library likes, so a call's launches end where the next built kernel's begins. (What the runner prints
+    before each launch may overtake ncu's own lines, so it decides only between two library calls in a row.)
+    """
+
+    def belongs(launch: ProfiledLaunch, request: KernelRequest, plan: KernelPlan) -> bool:
+        name = launch.kernel
+        known = (plan.symbol, request.spec.entry.split("::")[-1])
+        if name.endswith("..."):  # ncu shortens long names
+            return any(one.startswith(name[:-3]) for one in known)
+        return name.split("<")[0].split("::")[-1] in known
+
+    counts, position = [], 0
+    for index, (request, plan) in enumerate(zip(wanted, plans, strict=True)):
+        count = 0
+        following = plans[index + 1] if index + 1 < len(plans) else None
+        for launch in launches[position:]:
+            if not plan.library:
+                count = int(belongs(launch, request, plan))
+                break
+            if following and not following.library and belongs(launch, wanted[index + 1], following):
+                break
+            if (
+                following
+                and following.library
+                and (launch.label, launch.problem) != (plan.label, plan.problem)
+            ):
+                break
+            count += 1
+        counts.append(count)
+        position += count
+    return counts
+
+
+def _kernel_problem(
+    outcome: Outcome, result: Mapping[str, Any], kernels: Sequence[KernelRun]
+) -> PerfkitError | None:
+    """The one error of a run: ncu's causes first, then the runner's own words, then wrong results."""
+    error = result.get("error")
+    if error and not isinstance(outcome.problem, CannotError):
+        kinds = {kind.__name__: kind for kind in (UsageError, CannotError, ToolError)}
+        kind = kinds.get(error["type"], ToolError)
+        return kind(error["message"], error["remedy"] or "The whole output is in the run's ncu.log.")
+    if outcome.problem:
+        return outcome.problem
+    wrong = [k.verification.message for k in kernels if k.verification and not k.verification.passed]
+    if wrong:
+        return CheckFailedError(
+            "wrong results: " + "; ".join(wrong),
+            "The counters are those of a kernel that computes something else.",
+        )
+    lost = [f"{k.label} at {k.problem}" for k in kernels if not k.launches]
+    if lost:
+        return ToolError(
+            f"ncu did not profile {', '.join(lost)}", "The whole output is in the run's ncu.log."
+        )
+    return None
