@@ -49,7 +49,7 @@ class TomlFile:
         for number, line in enumerate(self.text.splitlines(), start=1):
             if match := _HEADER.match(line):
                 current = _split(match["name"])
-                if current == wanted:
+                if current[: len(wanted)] == wanted:
                     return number
                 if current == table:
                     header_line = number
@@ -66,7 +66,8 @@ class TomlFile:
         """Raise ConfigError for `key` of `table`, with its line."""
         line = self.line(table, key)
         where = f"{self.path}:{line}" if line else str(self.path)
-        raise ConfigError(f"{where}: [{'.'.join(table)}] {key}: {message}", remedy)
+        name = " ".join(part for part in (f"[{'.'.join(table)}]" if table else "", key) if part)
+        raise ConfigError(f"{where}: {name}: {message}", remedy)
 
     def check_keys(self, table: tuple[str, ...], found: Iterable[str], known: Iterable[str]) -> None:
         """Raise ConfigError for the first key that is not known, with a near match."""
