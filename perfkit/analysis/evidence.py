@@ -84,7 +84,8 @@ class Pair:
         ratios = tuple(
             Evidence(name, f"{title} per {base}", self.before.per_fma(*classes), self.after.per_fma(*classes))
             for name, title, classes in _STALL_RATIOS.get(reason, ())
-            if self.before.classes and self.after.classes
+            # Counters alone do not tell every class: 0 is only said where one of the launches has some.
+            if any(held.get(c) for c in classes for held in (self.before.classes, self.after.classes))
         )
         return ratios + self.of(*_STALL_METRICS.get(reason, ()))
 

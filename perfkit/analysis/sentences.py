@@ -77,7 +77,7 @@ def _plain(factor: Factor, sign: float) -> str:
 
 def _instructions(factor: Factor, sign: float) -> str:
     more = math.exp(factor.contribution)
-    said = f"{factor.title} x{more:.2f}"
+    said = f"{factor.title} {times(more)}"
     moved = _leading(factor, sign)
     if moved:
         said += ", above all " + _join([f"{child.title} {_change(child)}" for child in moved])
@@ -204,7 +204,12 @@ def _share(value: float | None) -> str:
 
 
 def _ratio(contribution: float) -> str:
-    return f"x{math.exp(contribution):.2f}"
+    return times(math.exp(contribution))
+
+
+def times(ratio: float) -> str:
+    """A factor for people: x1.31, and x0.0024 where two decimals would say nothing."""
+    return f"x{ratio:.2f}" if ratio >= 0.1 else f"x{ratio:.2g}"
 
 
 def _join(parts: Sequence[str]) -> str:

@@ -1,10 +1,113 @@
-"""`perfkit explain`: being written."""
+"""`perfkit explain A [B]`: why B is slower than A, or where A's share of peak went."""
 
 from __future__ import annotations
 
-from perfkit.errors import PerfkitError
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perfkit.commands._console import emit, emit_tables, note, warn
+from perfkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfkit.commands._sides import Chosen
+    from perfkit.model import Comparison, PeakLoss, Waterfall
+
+FIGURES = (".svg", ".png")
 
 
-def explain() -> None:
-    """Being written."""
-    raise PerfkitError("perfkit explain is being written")
+def explain(
+    a: Annotated[
+        str, typer.Argument(help="Kernel of the last profile run, RUN:kernel, REPORT or REPORT:launch.")
+    ],
+    b: Annotated[
+        str | None, typer.Argument(help="The other one; without it: where A's share of peak went.")
+    ] = None,
+    run: Annotated[
+        str, typer.Option(help="The run that plain kernel names mean (a folder, an id, `recorded`).")
+    ] = ("latest"),
+    n: Annotated[int | None, typer.Option("-n", help="Problem size n, where the run holds several.")] = None,
+    problem: Annotated[str, typer.Option(help="Problem label, such as m=128,n=64.")] = "",
+    bench: Annotated[str | None, typer.Option(help="A bench run, for event timings beside ncu's.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every child, however small.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Also draw the waterfall: FILE.svg or FILE.png.")
+    ] = None,
+    output_format: Annotated[
+        str, typer.Option("--format", help="terminal, markdown, csv, json, latex, html.")
+    ] = ("terminal"),
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.")] = None,
+) -> None:
+    """Split a slowdown exactly into causes, with the counters that speak for each and the residual shown.
+
+    Exits 2 with the reason where two launches must not be compared: different chips, problems or cache
+    control, launches that were not collected, tensor-core work.
+    """
+    from perfkit.commands._sides import Sources, choose
+    from perfkit.reports import FORMATS
+
+    if output_format not in FORMATS:
+        raise UsageError(f"unknown format {output_format!r}", f"Formats: {', '.join(FORMATS)}.")
+    if figure is not None and figure.suffix not in FIGURES:
+        raise UsageError(
+            f"cannot draw {figure}: its suffix is not .svg or .png", "Name it FILE.svg or FILE.png."
+        )
+    wanted = problem or (f"n={n}" if n is not None else "")
+    sides = choose(Sources(run), [a] if b is None else [a, b], wanted)
+    result = _compare(sides[0], sides[1], bench) if len(sides) == 2 else _alone(sides[0])
+    for text in result.warnings:
+        warn(text)
+    _show(result, output_format, output, everything=everything)
+    if figure is not None:
+        _draw(result, figure)
+
+
+def _compare(one: Chosen, other: Chosen, bench: str | None) -> Comparison:
+    from perfkit.analysis.explain import explain as explain_pair
+    from perfkit.commands._wall_clock import wall_clock
+
+    return explain_pair(
+        one.launches,
+        other.launches,
+        origin_a=one.origin,
+        origin_b=other.origin,
+        wall_clock=wall_clock(one, other, bench),
+    )
+
+
+def _alone(one: Chosen) -> PeakLoss:
+    from perfkit.analysis.explain import explain_alone
+
+    return explain_alone(one.launches)
+
+
+def _show(result: Comparison | PeakLoss, fmt: str, output: Path | None, *, everything: bool) -> None:
+    from perfkit.commands import _explain_tables as tables
+    from perfkit.model import Comparison
+
+    if fmt == "json":
+        emit(tables.as_json(result), output)
+    elif isinstance(result, Comparison):
+        emit_tables(tables.comparison_tables(result, everything=everything), fmt, output)
+    else:
+        emit_tables(tables.loss_tables(result, everything=everything), fmt, output)
+
+
+def _draw(result: Comparison | PeakLoss, path: Path) -> None:
+    from perfkit.analysis.explain import waterfall, waterfall_alone
+    from perfkit.model import Comparison
+    from perfkit.reports import plots
+
+    steps: Waterfall = waterfall(result) if isinstance(result, Comparison) else waterfall_alone(result)
+    drawn = plots.waterfall(steps)
+    try:
+        if path.suffix == ".svg":
+            path.write_text(plots.svg(drawn), encoding="utf-8")
+        else:
+            path.write_bytes(plots.png(drawn))
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}", "Name a file you can write."
+        ) from error
+    note(f"wrote {path}")

@@ -1,0 +1,199 @@
+"""What `perfkit explain` and `check` compare: kernels of a run, RUN:kernel, REPORT:launch, as evaluated
+launches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfkit.commands._console import note, warn
+from perfkit.errors import ReportError, UsageError
+
+if TYPE_CHECKING:
+    from perfkit.analysis.compare import Origin
+    from perfkit.model import Evaluated, KernelRun, RunRecord
+
+_LAUNCH = re.compile(r"(?:(\d+)\.)?(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One side: its launches, what the run says of them, and the run itself (None for a bare report)."""
+
+    text: str
+    launches: tuple[Evaluated, ...]
+    origin: Origin
+    record: RunRecord | None = None
+    kernel: KernelRun | None = None
+
+
+@dataclass(slots=True)
+class Sources:
+    """Reads reports once, however often they are named."""
+
+    run: str = "latest"
+    counters: tuple[str, ...] = ()
+    _read: dict[Path, tuple[Evaluated, ...]] = field(default_factory=dict)
+
+    def launches(self, path: Path) -> tuple[Evaluated, ...]:
+        """Every launch of a report with all metrics. Raises ReportError when it cannot be read."""
+        if path not in self._read:
+            from perfkit.analysis.facts import COUNTERS
+            from perfkit.analysis.metrics import load_metric_sets
+            from perfkit.analysis.report import read_reports
+
+            sets = load_metric_sets()
+            names = tuple(dict.fromkeys((*sets.reading(), *COUNTERS, *self.counters)))
+            (report,) = read_reports([path], names, isolate=False)
+            for problem in report.problems:
+                warn(f"{path}: {problem}")
+            self._read[path] = tuple(sets.evaluate(launch) for launch in report.launches)
+        return self._read[path]
+
+    def of_run(self, text: str) -> list[tuple[RunRecord, tuple[Evaluated, ...]]]:
+        """The profile runs that `text` means, with the launches of their reports.
+
+        A killed or failed run keeps its reports; that it is one is said.
+        """
+        from perfkit.profiler.run_store import RunStore, load_run, resolve_run, run_folders
+
+        path = RunStore().latest("profile") if text == "latest" else resolve_run(text)
+        found = []
+        for folder in run_folders(path):
+            record = load_run(folder)
+            if record.status != "complete":
+                warn(f"run {record.id} is {record.status}: what it kept is used")
+            launches = tuple(launch for name in record.reports for launch in self.launches(folder / name))
+            if launches:
+                found.append((record, launches))
+        if not found:
+            raise UsageError(f"run {text} holds no report", "Name a profile run: `perfkit runs` lists them.")
+        return found
+
+
+def choose(sources: Sources, texts: Sequence[str], problem: str = "") -> list[Chosen]:
+    """One side for each of `texts`, all at the same problem where a run holds several.
+
+    Raises UsageError for what is not there, naming what is.
+    """
+    candidates = [_candidates(sources, text) for text in texts]
+    problems = [sorted({c.launches[0].launch.problem for c in side}) for side in candidates]
+    wanted = problem or _common(problems, texts)
+    chosen = []
+    for text, side in zip(texts, candidates, strict=True):
+        fitting = [c for c in side if not wanted or c.launches[0].launch.problem in ("", wanted)]
+        if not fitting:
+            held = ", ".join(sorted({c.launches[0].launch.problem for c in side}))
+            raise UsageError(f"{text} was not profiled at {wanted}", f"It was profiled at {held}: give -n.")
+        if len(fitting) > 1:
+            note(f"{text}: {len(fitting)} runs of the collection hold it; the newest is used")
+        chosen.append(fitting[-1])
+    return chosen
+
+
+def _common(problems: Sequence[list[str]], texts: Sequence[str]) -> str:
+    """The problem to compare at when none was named: the only one, or the largest that all sides hold."""
+    if all(len(held) == 1 for held in problems):
+        return ""
+    shared = set(problems[0]).intersection(*problems[1:])
+    if not shared:
+        return ""
+    largest = max(shared, key=lambda text: [int(number) for number in re.findall(r"\d+", text)])
+    if len(shared) > 1:
+        others = ", ".join(sorted(shared - {largest}))
+        note(f"{' and '.join(texts)} at {largest} (also profiled at {others}: choose with -n)")
+    return largest
+
+
+def _candidates(sources: Sources, text: str) -> list[Chosen]:
+    path = Path(text)
+    if path.is_file():
+        return _of_report(sources, path, None, text)
+    left, colon, right = text.rpartition(":")
+    if colon and Path(left).is_file():
+        return _of_report(sources, Path(left), right, text)
+    if colon and left.endswith((".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")):
+        raise ReportError(f"{left} does not exist", "Give the path of a report and a launch: REPORT:LAUNCH.")
+    return _of_run(sources, left if colon else sources.run, right if colon else text, text)
+
+
+def _of_report(sources: Sources, path: Path, which: str | None, text: str) -> list[Chosen]:
+    from perfkit.analysis.compare import Origin
+
+    launches = sources.launches(path)
+    if which is None:
+        picked = launches
+    else:
+        match = _LAUNCH.fullmatch(which)
+        picked = tuple(
+            one
+            for one in launches
+            if (_is(one, match) if match else which in (one.launch.label, one.launch.kernel))
+        )
+    if not picked:
+        raise UsageError(f"{path} holds no launch {which}", f"It holds {_listed(launches)}.")
+    kinds = {(one.launch.name, one.launch.grid) for one in picked if not one.launch.problem}
+    problems = dict.fromkeys(one.launch.problem for one in picked)
+    labels = {one.launch.label for one in picked}
+    if len(labels) > 1 or len(kinds) > 1 or (kinds and len(problems) > 1):
+        raise UsageError(
+            f"{text} means {len(picked)} different launches: {_listed(picked)}",
+            f"Name one, for example {path}:{picked[0].launch.id.launch}.",
+        )
+    return [
+        Chosen(text, tuple(one for one in picked if one.launch.problem == problem), Origin())
+        for problem in problems
+    ]
+
+
+def _is(one: Evaluated, match: re.Match[str]) -> bool:
+    identity = one.launch.id
+    return (identity.range, identity.launch) == (int(match[1] or 0), int(match[2]))
+
+
+def _listed(launches: Sequence[Evaluated], most: int = 8) -> str:
+    said = []
+    for one in launches[:most]:
+        identity = one.launch.id
+        number = f"{identity.range}.{identity.launch}" if identity.range else str(identity.launch)
+        problem = f" {one.launch.problem}" if one.launch.problem else ""
+        said.append(f"{number} ({one.launch.label}{problem})")
+    rest = len(launches) - most
+    return ", ".join(said) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
+    from perfkit.analysis.compare import Origin
+
+    found: list[Chosen] = []
+    known: set[str] = set()
+    for record, launches in sources.of_run(run):
+        labels = [one.launch.label for one in launches]
+        known.update(labels)
+        for problem in dict.fromkeys(one.launch.problem for one in launches if one.launch.label == kernel):
+            picked = tuple(
+                one for one in launches if one.launch.label == kernel and one.launch.problem == problem
+            )
+            _refuse_several(picked, text)
+            entry = next((k for k in record.kernels if (k.label, k.problem) == (kernel, problem)), None)
+            work = entry.flops if entry is not None and entry.flops > 0 else float("nan")
+            found.append(Chosen(text, picked, Origin(record.options, work), record, entry))
+    if not found:
+        raise UsageError(
+            f"there is no kernel {kernel!r} in run {run}",
+            f"It holds {', '.join(sorted(known))}. Other runs: RUN:kernel, reports: REPORT:launch.",
+        )
+    return found
+
+
+def _refuse_several(picked: Sequence[Evaluated], text: str) -> None:
+    names = {one.launch.name for one in picked}
+    if len(names) > 1:
+        raise UsageError(
+            f"{text} launches {len(names)} different kernels ({_listed(picked)})",
+            "Compare its kernels one by one: REPORT:launch.",
+        )
