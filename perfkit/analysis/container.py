@@ -1,10 +1,10 @@
 """The container of a report file, walked without the reader library.
 
-ncu_report says nothing about a damaged, truncated or misnamed file: it gives fewer launches, or none. So the
-container is checked first. Its layout: the magic `NVR\\0`, a little-endian u32 length and a protobuf file header, then
-blocks to the end of the file, each a u32 length, a protobuf block header and a payload. In the block header field 2
-counts the results (launches) in the payload and field 5 is the payload's size in bytes. A `.ncu-repz` is the same
-thing compressed with zstd.
+ncu_report says nothing about a damaged, truncated or misnamed file: it gives fewer launches, or none. So
+the container is checked first. Its layout: the magic `NVR\\0`, a little-endian u32 length and a protobuf
+file header, then blocks to the end of the file, each a u32 length, a protobuf block header and a payload.
+In the block header field 2 counts the results (launches) in the payload and field 5 is the payload's size
+in bytes. A `.ncu-repz` is the same thing compressed with zstd.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Container:
 
 
 def inspect(path: Path) -> Container:
-    """Walk the container of `path`, a `.ncu-rep` or `.nsight-cuprof-report` (use `unpacked` for a `.ncu-repz`).
+    """Walk the container of `path`, a `.ncu-rep` or `.nsight-cuprof-report` (use `unpacked` for a
+    `.ncu-repz`).
 
     Raises ReportError when the file is no report, or one of which not even the start is whole.
     """
@@ -189,7 +190,7 @@ def _walk(path: Path, data: mmap.mmap) -> Container:
         if header_at + length > size and length <= _LARGEST_HEADER:
             truncated = True
             problems.append(
-                f"is truncated: it ends at byte {size:,}, inside a block header; the launches after it cannot be counted"
+                f"is truncated: it ends at byte {size:,}, inside a block header; launches after it cannot be counted"
             )
             break
         header = data[header_at : header_at + length] if length <= _LARGEST_HEADER else b""
@@ -207,8 +208,8 @@ def _walk(path: Path, data: mmap.mmap) -> Container:
             lost = results
             holds = f"holds {results} launch{'es' if results != 1 else ''}" if results else "holds no launch"
             problems.append(
-                f"is truncated: its last block {holds} and lacks {position - size:,} of {payload:,} bytes; the launches"
-                " after it cannot be counted"
+                f"is truncated: its last block {holds} and lacks {position - size:,} of {payload:,} bytes;"
+                " launches after it cannot be counted"
             )
     return Container(path, size, expected, version.decode("ascii"), lost, truncated, tuple(problems))
 
@@ -219,7 +220,9 @@ def _u32(data: mmap.mmap, position: int) -> int:
 
 
 def _integers(message: bytes) -> dict[int, int] | None:
-    """The top-level varint fields of a protobuf message (the last of each number); None when it is no message."""
+    """The top-level varint fields of a protobuf message (the last of each number); None when it is no
+    message.
+    """
     fields: dict[int, int] = {}
     position, end = 0, len(message)
     while position < end:
@@ -244,7 +247,9 @@ def _integers(message: bytes) -> dict[int, int] | None:
 
 
 def _varint(message: bytes, position: int) -> tuple[int, int] | None:
-    """A base-128 varint and the position after it; None when the message ends inside it or it is over 64 bits."""
+    """A base-128 varint and the position after it; None when the message ends inside it or it is over 64
+    bits.
+    """
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(message):

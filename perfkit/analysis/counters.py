@@ -11,7 +11,8 @@ from perfkit.model import Counter, Status
 # value, unit, instances: what travels from the reading process
 Raw = tuple[float | int | str | None, str, tuple[tuple[str | int, float], ...]]
 
-# Units that ncu writes -> (SI unit, multiply by, divide by). Dividing keeps 61312 ns / 1e9 exact to the last digit.
+# Units that ncu writes -> (SI unit, multiply by, divide by). Dividing keeps 61312 ns / 1e9 exact to the
+# last digit.
 _UNITS: Final[Mapping[str, tuple[str, float, float]]] = {
     "%": ("fraction", 1.0, 100.0),
     "nsecond": ("s", 1.0, 1e9),
@@ -54,7 +55,9 @@ def si_unit(unit: str) -> str:
 
 
 class CounterMap(Mapping[str, Counter]):
-    """Name -> Counter over raw tuples. A launch has hundreds of counters, of which most readers look at a few."""
+    """Name -> Counter over raw tuples. A launch has hundreds of counters, of which most readers look at a
+    few.
+    """
 
     __slots__ = ("_raw",)
 

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from perfkit.analysis.expression import Expression, SyntaxProblem, parse
+from perfkit.analysis.expression import Expression, FormulaError, parse
 from perfkit.errors import ConfigError
 
 _FOLDER = Path(__file__).parent / "metric_sets"
@@ -27,7 +27,9 @@ _SET_KEYS = {"title", "doc", "also", "metrics", "each"}
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One way to compute a metric. `zero_undefined`: a result of 0 means that there was nothing to divide by."""
+    """One way to compute a metric. `zero_undefined`: a result of 0 means that there was nothing to divide
+    by.
+    """
 
     expression: Expression
     note: str = ""
@@ -47,9 +49,9 @@ class Refusal:
 class Metric:
     """One metric: what it is, and its formulas in order of preference.
 
-    `pick` ("largest" or "smallest") makes it the name of one of `among` (label -> metric) instead; `total` the sum of
-    those of `among` that have a value. `hidden` metrics only serve others; `detail` metrics are left out of tables
-    that have no room.
+    `pick` ("largest" or "smallest") makes it the name of one of `among` (label -> metric) instead; `total`
+    the sum of those of `among` that have a value. `hidden` metrics only serve others; `detail` metrics are
+    left out of tables that have no room.
     """
 
     name: str
@@ -100,7 +102,9 @@ class MetricSet:
 
 @dataclass(frozen=True, slots=True)
 class ChipOverride:
-    """What differs on the chips that match: metrics that are absent (pattern -> reason), fields that are replaced."""
+    """What differs on the chips that match: metrics that are absent (pattern -> reason), fields that are
+    replaced.
+    """
 
     compute_capability: tuple[str, ...]
     absent: Mapping[str, str]
@@ -256,7 +260,7 @@ class _SetReader:
     def _parse(self, metric: str, formula: str) -> Expression:
         try:
             return parse(formula)
-        except SyntaxProblem as problem:
+        except FormulaError as problem:
             raise self.error(str(problem), metric) from None
 
     def _resolve_among(self, entries: Mapping[str, Any]) -> None:

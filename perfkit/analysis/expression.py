@@ -1,13 +1,13 @@
 """Formulas over counters: parsed to a whitelisted tree, compiled to closures, never `eval`ed.
 
     {smsp__inst_executed.sum}                            a counter, in SI units (percentages as fractions)
-    {sass__inst_executed_per_opcode}[FFMA|FFMA32I]       the sum of a counter's instances with these names (* is a wildcard)
-    issue_rate * fma_share                               other metrics
-    device.fp32_lanes_per_sm                             a figure of the chip from devices.toml
-    + - * / ( ) numbers, min(...), max(...), ceil(...)   arithmetic
+    {sass__inst_executed_per_opcode}[FFMA|FFMA32I]       the sum of a counter's instances with these names
+    (* is a wildcard) issue_rate * fma_share                               other metrics
+    device.fp32_lanes_per_sm                             a figure of the chip from devices.toml + - * / ( )
+    numbers, min(...), max(...), ceil(...)   arithmetic
 
-What a formula has no value for is said, never made up: a missing counter raises Missing with the counter's name,
-a division by zero raises Undefined.
+What a formula has no value for is said, never made up: a missing counter raises Missing with the counter's
+name, a division by zero raises Undefined.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Undefined(Exception):  # noqa: N818 - an outcome of evaluation, not an err
     """The formula has no value although everything was collected: a division by zero. str() says of what."""
 
 
-class SyntaxProblem(ValueError):
+class FormulaError(ValueError):
     """A formula that does not parse; str() says why."""
 
 
@@ -76,23 +76,23 @@ class Expression:
 
 
 def parse(text: str) -> Expression:
-    """Parse a formula. Raises SyntaxProblem, which says what is wrong and where."""
+    """Parse a formula. Raises FormulaError, which says what is wrong and where."""
     counters: list[tuple[str, str | None]] = []
 
     def replace(found: re.Match[str]) -> str:
         name, pattern = found[1].strip(), found[2]
         if not _COUNTER_NAME.fullmatch(name):
-            raise SyntaxProblem(f"{{{name}}} is no counter name")
+            raise FormulaError(f"{{{name}}} is no counter name")
         counters.append((name, pattern))
         return f" {_PLACEHOLDER.format(len(counters) - 1)} "
 
     plain = _COUNTER.sub(replace, text)
     if stray := re.search(r"[{}\[\]]", plain):
-        raise SyntaxProblem(f"{stray[0]!r} without its partner in {text!r}")
+        raise FormulaError(f"{stray[0]!r} without its partner in {text!r}")
     try:
         tree = ast.parse(plain.strip(), mode="eval").body
     except SyntaxError as error:
-        raise SyntaxProblem(f"{text!r} is no formula: {error.msg}") from None
+        raise FormulaError(f"{text!r} is no formula: {error.msg}") from None
     builder = _Builder(text, counters)
     compute = builder.build(tree)
     names = tuple(dict.fromkeys(name for name, _ in counters))
@@ -112,7 +112,7 @@ class _Builder:
         match node:
             case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
                 number = float(value)
-                return lambda scope: number
+                return lambda _scope: number
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 inner = self.build(operand)
                 return lambda scope: -inner(scope)
@@ -126,7 +126,7 @@ class _Builder:
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS and args:
                 function, values = FUNCTIONS[name], [self.build(one) for one in args]
                 return lambda scope: float(function(*[value(scope) for value in values]))
-        raise SyntaxProblem(f"{ast.unparse(node)!r} is not allowed in a formula ({self._text!r})")
+        raise FormulaError(f"{ast.unparse(node)!r} is not allowed in a formula ({self._text!r})")
 
     def _arithmetic(self, op: ast.operator, left: _Node, right: _Node, divisor: str) -> _Node:
         match op:
@@ -138,7 +138,7 @@ class _Builder:
                 return lambda scope: left(scope) * right(scope)
             case ast.Div():
                 return _division(left, right, self._readable(divisor))
-        raise SyntaxProblem(f"the operator {type(op).__name__} is not allowed in a formula ({self._text!r})")
+        raise FormulaError(f"the operator {type(op).__name__} is not allowed in a formula ({self._text!r})")
 
     def _readable(self, plain: str) -> str:
         for index in reversed(range(len(self._counters))):

@@ -77,7 +77,9 @@ class MetricSets:
     def counters(
         self, names: Iterable[str] | None = None, compute_capability: tuple[int, int] | None = None
     ) -> tuple[str, ...]:
-        """What ncu must collect (`--metrics`) for these sets or metrics on this chip: each metric's first choice."""
+        """What ncu must collect (`--metrics`) for these sets or metrics on this chip: each metric's first
+        choice.
+        """
         names = None if names is None else tuple(names)
         chip = self._chip(compute_capability or (0, 0))
         chosen: dict[str, None] = {}
@@ -130,7 +132,7 @@ class MetricSets:
                 }
                 first = metric.alternatives[0].expression.metrics if metric.alternatives else ()
                 used = tuple(one for one in used if one in first or one not in later)
-            waiting += used
+            waiting += used[::-1]
         return tuple(seen)
 
     def _chip(self, compute_capability: tuple[int, int]) -> _Chip:

@@ -1,7 +1,8 @@
 """The reader library: finding ncu_report, and everything that is asked of it.
 
-Only this file and what it calls know ncu_report's interface, which grew over the releases: what an older reader lacks is
-detected, never assumed. What comes back is plain tuples, so that a reading process can send it home cheaply.
+Only this file and what it calls know ncu_report's interface, which grew over the releases: what an older
+reader lacks is detected, never assumed. What comes back is plain tuples, so that a reading process can send
+it home cheaply.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def library() -> Any:
             return ncu_report
     raise CannotError(
         "cannot read reports: the Python module ncu_report is not there",
-        "Install it with `pip install ncu-report`, or install Nsight Compute, which brings it in extras/python.",
+        "Install it with `pip install ncu-report`, or install Nsight Compute (it is in extras/python).",
     )
 
 
@@ -86,7 +87,7 @@ def _installed() -> list[Path]:
     roots: list[Path] = []
     if ncu := shutil.which("ncu"):
         # ncu on PATH may be a link or a wrapper, in the installation's root or in target/<platform>/.
-        roots += [parent for parent in Path(ncu).resolve().parents][:4]
+        roots += list(Path(ncu).resolve().parents)[:4]
     roots += Path("/opt/nvidia/nsight-compute").glob("*")
     for cuda in Path("/usr/local").glob("cuda*"):
         roots += cuda.glob("nsight-compute*")
@@ -103,14 +104,15 @@ def _release(folder: Path) -> tuple[int, ...]:
     return tuple(map(int, found[-1])) if found else (0, 0, 0)
 
 
-def read_raw(path: str, counters: Sequence[str]) -> list[RawLaunch]:
-    """Every launch of the file with those of `counters` that it holds (and IDENTITY and DURATIONS).
+def read_raw(path: str, counters: Sequence[str] | None) -> list[RawLaunch]:
+    """Every launch of the file with those of `counters` that it holds (and IDENTITY and DURATIONS); None:
+    all.
 
     Raises whatever the library raises; use report.read_reports, which says what that means.
     """
     module = library()
-    wanted = tuple(dict.fromkeys((*IDENTITY, *DURATIONS, *counters)))
-    instanced = {name: _may_have_instances(name) for name in wanted}
+    wanted = None if counters is None else tuple(dict.fromkeys((*IDENTITY, *DURATIONS, *counters)))
+    instanced = {} if wanted is None else {name: _may_have_instances(name) for name in wanted}
     getters = _getters(module)
     units: dict[str, str] = {}
     context = module.load_report(path)
@@ -121,7 +123,8 @@ def read_raw(path: str, counters: Sequence[str]) -> list[RawLaunch]:
             action = actions.action_by_idx(index)
             if action is None:
                 continue
-            values = _counters(action, wanted, instanced, getters, units)
+            names = tuple(action.metric_names()) if wanted is None else wanted
+            values = _counters(action, names, instanced, getters, units)
             launches.append(
                 (
                     range_index,
@@ -173,7 +176,7 @@ def _counters(
         unit = units.get(name)
         if unit is None:
             unit = units[name] = metric.unit() or ""
-        values[name] = (value, unit, _instances(metric, getters) if instanced[name] else ())
+        values[name] = (value, unit, _instances(metric, getters) if instanced.get(name, True) else ())
     return values
 
 

@@ -1,7 +1,8 @@
 """Reading reports: every launch of every file, or an error that says what is wrong with which file.
 
-Each file is checked by its container first (container.py), then read by NVIDIA's library (reader.py) in a process of
-its own, because that library can crash on a damaged file: a crash or a hang takes down that file, not the command.
+Each file is checked by its container first (container.py), then read by NVIDIA's library (reader.py) in a
+process of its own, because that library can crash on a damaged file: a crash or a hang takes down that
+file, not the command.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfkit.analysis import container, reader
-from perfkit.analysis.counters import CounterMap
+from perfkit.analysis.counters import CounterMap, Raw
 from perfkit.analysis.workers import Failure, Workers
 from perfkit.errors import PerfkitError, ReportError
 from perfkit.model import Dim3, Launch, LaunchId, Report
@@ -25,29 +26,29 @@ _OWN_RANGE = re.compile(r"perfkit:([^:]+):(.*)", re.DOTALL)
 _AGAIN = "Copy it again from where it was made (compare the sizes), or profile again."
 
 
-def read_report(path: str | Path, counters: Sequence[str], *, isolate: bool = True) -> Report:
+def read_report(path: str | Path, counters: Sequence[str] | None, *, isolate: bool = True) -> Report:
     """Read one file; see `read_reports`. Raises ReportError when no launch of it can be read."""
     return read_reports([path], counters, isolate=isolate)[0]
 
 
 def read_reports(
     paths: Sequence[str | Path],
-    counters: Sequence[str],
+    counters: Sequence[str] | None,
     *,
     jobs: int = 1,
     isolate: bool = True,
     keep_going: bool = False,
     progress: Callable[[Report], None] | None = None,
 ) -> list[Report]:
-    """Read files in the order given: every launch, with those of `counters` that the file holds.
+    """Read files in the order given: every launch, with those of `counters` (None: all) that the file holds.
 
-    `jobs` processes read at a time. Without `isolate` a file whose container is whole is read in this process, which is
-    faster by the few milliseconds a process costs, but a crash of the library would be a crash of the caller.
-    `progress` is called with every report, in order of completion.
+    `jobs` processes read at a time. Without `isolate` a file whose container is whole is read in this
+    process, which is faster by the few milliseconds a process costs, but a crash of the library would be a
+    crash of the caller. `progress` is called with every report, in order of completion.
 
-    Raises ReportError for the first file of which nothing can be read; with `keep_going` such a file comes back as
-    a Report with `error` set. What is missing from a file that can be read is in `lost` and `problems`.
-    Raises CannotError where ncu_report is not installed.
+    Raises ReportError for the first file of which nothing can be read; with `keep_going` such a file comes
+    back as a Report with `error` set. What is missing from a file that can be read is in `lost` and
+    `problems`. Raises CannotError where ncu_report is not installed.
     """
     reader.library()
     files = [Path(path) for path in paths]
@@ -73,7 +74,7 @@ def read_reports(
     return result
 
 
-def _read(path: Path, counters: Sequence[str], workers: Workers, *, in_process: bool) -> Report:
+def _read(path: Path, counters: Sequence[str] | None, workers: Workers, *, in_process: bool) -> Report:
     """One file, with every error about it turned into a Report that holds it."""
     try:
         container.check_kind(path)
@@ -160,11 +161,11 @@ def _launch(report: str, version: str, raw: reader.RawLaunch) -> Launch:
     )
 
 
-def _integer(values: dict[str, reader.Raw], name: str) -> int:
+def _integer(values: dict[str, Raw], name: str) -> int:
     value = values.get(name, (None,))[0]
     return int(value) if isinstance(value, (int, float)) and value == value else 0
 
 
-def _dim3(values: dict[str, reader.Raw], prefix: str) -> Dim3 | None:
+def _dim3(values: dict[str, Raw], prefix: str) -> Dim3 | None:
     x, y, z = (_integer(values, prefix + axis) for axis in "xyz")
     return (x, y, z) if x and y and z else None

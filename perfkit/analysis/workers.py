@@ -1,7 +1,8 @@
 """Reading processes: the library that reads reports can crash or hang, and then only its process may go.
 
-A worker is a fresh Python (`python -c ...`), not a fork and not multiprocessing's spawn: a fork of a program with threads
-can deadlock, and spawn runs the caller's script again. Requests and answers are length-prefixed `marshal` records.
+A worker is a fresh Python (`python -c ...`), not a fork and not multiprocessing's spawn: a fork of a
+program with threads can deadlock, and spawn runs the caller's script again. Requests and answers are
+length-prefixed `marshal` records.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -40,8 +42,8 @@ class Failure:
 class Workers:
     """A pool of `count` reading processes, started when first needed. Use as a context manager."""
 
-    def __init__(self, counters: Sequence[str], count: int) -> None:
-        self._counters = tuple(counters)
+    def __init__(self, counters: Sequence[str] | None, count: int) -> None:
+        self._counters = None if counters is None else list(counters)
         self._count = count
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         for _ in range(count):
@@ -70,7 +72,9 @@ class Workers:
     def map(
         self, read: Callable[[Path], Report], files: Sequence[Path], done: Callable[[int, Report], None]
     ) -> None:
-        """`read` every file, as many at a time as there are processes; `done` is called in the calling thread."""
+        """`read` every file, as many at a time as there are processes; `done` is called in the calling
+        thread.
+        """
         if self._count == 1:
             for index, file in enumerate(files):
                 done(index, read(file))
@@ -88,13 +92,14 @@ class Workers:
 class _Worker:
     """One reading process. It is started again after a crash or a timeout."""
 
-    def __init__(self, counters: tuple[str, ...]) -> None:
+    def __init__(self, counters: list[str] | None) -> None:
         self._counters = counters
         self._process: subprocess.Popen[bytes] | None = None
 
     def read(self, path: str) -> list[RawLaunch] | Failure:
         process = self._process or self._start()
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         expired = threading.Event()
 
         def expire() -> None:
@@ -131,7 +136,7 @@ class _Worker:
             start_new_session=True,  # Ctrl-C goes to the command, which closes its workers
         )
         assert self._process.stdin is not None
-        _send(self._process.stdin, list(self._counters))
+        _send(self._process.stdin, self._counters)
         return self._process
 
     def close(self) -> None:
@@ -140,10 +145,8 @@ class _Worker:
             return
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                try:
+                with suppress(OSError):
                     pipe.close()
-                except OSError:
-                    pass
         try:
             process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
@@ -174,7 +177,7 @@ def serve() -> None:
         _send(answers, answer)
 
 
-def _send(pipe: IO[bytes], content: object) -> None:
+def _send(pipe: IO[bytes], content: Any) -> None:
     data = marshal.dumps(content)
     pipe.write(struct.pack("<Q", len(data)))
     pipe.write(data)

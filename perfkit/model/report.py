@@ -11,10 +11,10 @@ from perfkit.model.values import Launch
 class Report:
     """One report file as read.
 
-    `expected_launches` is what the file's own container declares, None where that cannot be told. `lost` counts the
-    launches known to be missing; of a truncated file it is the least possible number, because what was cut away
-    cannot be counted. `problems` are sentences for people; `error` is set when nothing at all could be read, and then
-    `remedy` says what to do.
+    `expected_launches` is what the file's own container declares, None where that cannot be told. `lost`
+    counts the launches known to be missing; of a truncated file it is the least possible number, because
+    what was cut away cannot be counted. `problems` are sentences for people; `error` is set when nothing at
+    all could be read, and then `remedy` says what to do.
     """
 
     path: str

@@ -1,0 +1,70 @@
+"""The JSON of `perfkit show --format json`; docs/json-schema.md describes it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from perfkit.model import Evaluated, MetricValue, Report
+
+SCHEMA_VERSION = 1
+
+
+def launches_json(evaluated: Sequence[Evaluated], reports: Sequence[Report], version: str) -> str:
+    """The document as text. NaN never appears: a missing value is null with a status that says why."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "perfkit_version": version,
+        "reports": [_report(one) for one in reports],
+        "launches": [_launch(one) for one in evaluated],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "path": report.path,
+        "ncu_version": report.ncu_version,
+        "launches_read": len(report.launches),
+        "launches_declared": report.expected_launches,
+        "launches_lost": report.lost,
+        "truncated": report.truncated,
+        "problems": list(report.problems),
+        "error": report.error or None,
+    }
+
+
+def _launch(one: Evaluated) -> dict[str, Any]:
+    launch = one.launch
+    return {
+        "report": launch.id.report,
+        "range": launch.id.range,
+        "launch": launch.id.launch,
+        "kernel": launch.kernel,
+        "name": launch.name,
+        "key": launch.key,
+        "problem": launch.problem or None,
+        "gpu": launch.gpu,
+        "compute_capability": f"{launch.compute_capability[0]}.{launch.compute_capability[1]}",
+        "ncu_version": launch.ncu_version or None,
+        "grid": list(launch.grid) if launch.grid else None,
+        "block": list(launch.block) if launch.block else None,
+        "nvtx": list(launch.nvtx),
+        "collected": launch.collected,
+        "metrics": {name: _metric(value) for name, value in one.metrics.items()},
+    }
+
+
+def _metric(metric: MetricValue) -> dict[str, Any]:
+    value = metric.value
+    if isinstance(value, float) and not math.isfinite(value):
+        value = None
+    result: dict[str, Any] = {"value": value, "unit": metric.unit, "status": metric.status.value}
+    if metric.reason:
+        result["reason"] = metric.reason
+    if metric.formula:
+        result["formula"] = metric.formula
+        result["counters"] = list(metric.counters)
+    return result

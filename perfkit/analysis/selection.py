@@ -1,0 +1,80 @@
+"""Choosing launches: by kernel, index, NVTX range and GPU, with an account of what was left out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Tally
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfkit.errors import UsageError
+from perfkit.model import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What launches to keep: every filter that is given must match. The texts are regular expressions.
+
+    `launches` are indices within a report, or ranges of them ("0", "2-5").
+    """
+
+    kernel: str = ""
+    launches: tuple[str, ...] = ()
+    nvtx: str = ""
+    gpu: str = ""
+
+    def apply(self, launches: Sequence[Launch]) -> list[Launch]:
+        """The launches that match, in order. Raises UsageError for a bad filter, and when none matches."""
+        kernel, nvtx, gpu = (self._pattern(one) for one in ("kernel", "nvtx", "gpu"))
+        indices = self._indices()
+        kept = [
+            one
+            for one in launches
+            if (kernel is None or any(kernel.search(name) for name in (one.kernel, one.name, one.label)))
+            and (nvtx is None or any(nvtx.search(name) for name in one.nvtx))
+            and (gpu is None or gpu.search(one.gpu))
+            and (indices is None or one.id.launch in indices)
+        ]
+        if launches and not kept:
+            raise UsageError(f"no launch matches {self.describe()}", _what_there_is(launches))
+        return kept
+
+    def describe(self) -> str:
+        """The filters as the user gave them; "" when there are none."""
+        parts = [
+            *([f"--kernel {self.kernel!r}"] if self.kernel else []),
+            *(f"--launch {one}" for one in self.launches),
+            *([f"--nvtx {self.nvtx!r}"] if self.nvtx else []),
+            *([f"--gpu {self.gpu!r}"] if self.gpu else []),
+        ]
+        return " ".join(parts)
+
+    def _pattern(self, option: str) -> re.Pattern[str] | None:
+        text: str = getattr(self, option)
+        if not text:
+            return None
+        try:
+            return re.compile(text)
+        except re.error as error:
+            raise UsageError(
+                f"--{option} {text!r} is no regular expression: {error}",
+                "Put \\ before . ( ) * + to mean them.",
+            ) from None
+
+    def _indices(self) -> set[int] | None:
+        if not self.launches:
+            return None
+        chosen: set[int] = set()
+        for text in (part.strip() for one in self.launches for part in one.split(",")):
+            found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+            if not found:
+                raise UsageError(
+                    f"--launch {text!r} is no index", "Give an index such as 0, or a range such as 2-5."
+                )
+            chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
+        return chosen
+
+
+def _what_there_is(launches: Sequence[Launch]) -> str:
+    names = Tally(one.label for one in launches).most_common(8)
+    return "Kernels: " + ", ".join(f"{name[:80]} ({count})" for name, count in names)

@@ -1,0 +1,261 @@
+"""Tables of launches and of metric sets: side by side for a few launches, one row each for many."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Tally
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from perfkit.analysis.aggregate import Group
+from perfkit.analysis.metrics import MetricSets
+from perfkit.errors import UsageError
+from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, Status, Table
+
+SIDE_BY_SIDE = 8  # up to so many launches become columns
+
+
+def labels(launches: Sequence[Launch]) -> list[str]:
+    """A short, unambiguous label for each launch: kernel (and problem), then #index and report where
+    needed.
+    """
+    base = [f"{one.label} {one.problem}".strip() for one in launches]
+    seen = Tally(base)
+    several_reports = len({one.id.report for one in launches}) > 1
+    result = []
+    for label, one in zip(base, launches, strict=True):
+        if seen[label] > 1:
+            index = f"{one.id.range}.{one.id.launch}" if one.id.range else f"{one.id.launch}"
+            label = f"{label} #{index}"
+            if several_reports:
+                label = f"{label} {Path(one.id.report).stem}"
+        result.append(label)
+    return result
+
+
+def launch_table(evaluated: Sequence[Evaluated]) -> Table:
+    """Every launch: where it is, what it is, and whether it was collected."""
+    several_reports = len({one.launch.id.report for one in evaluated}) > 1
+    columns = [
+        *([Column("report", "report")] if several_reports else []),
+        Column("launch", "launch"),
+        Column("kernel", "kernel"),
+        Column("problem", "problem"),
+        Column("gpu", "GPU"),
+        Column("compute_capability", "CC"),
+        Column("grid", "grid"),
+        Column("block", "block"),
+        Column("duration", "duration (ncu)", "s"),
+    ]
+    rows = []
+    for one in evaluated:
+        launch = one.launch
+        index = f"{launch.id.range}.{launch.id.launch}" if launch.id.range else str(launch.id.launch)
+        duration = one.metrics.get("duration")
+        rows.append(
+            (
+                *([Cell(Path(launch.id.report).name)] if several_reports else []),
+                Cell(index),
+                Cell(launch.label),
+                Cell(launch.problem),
+                Cell(launch.gpu),
+                Cell(f"{launch.compute_capability[0]}.{launch.compute_capability[1]}"),
+                Cell(_dim3(launch.grid)),
+                Cell(_dim3(launch.block)),
+                Cell(None, Status.NOT_COLLECTED) if duration is None else cell(duration),
+            )
+        )
+    if not any(one.launch.problem for one in evaluated):
+        columns, rows = _without(columns, rows, "problem")
+    return Table("launches", "Launches", tuple(columns), tuple(rows))
+
+
+def _without(
+    columns: list[Column], rows: list[tuple[Cell, ...]], name: str
+) -> tuple[list[Column], list[tuple[Cell, ...]]]:
+    index = [column.name for column in columns].index(name)
+    return columns[:index] + columns[index + 1 :], [row[:index] + row[index + 1 :] for row in rows]
+
+
+def set_tables(
+    evaluated: Sequence[Evaluated],
+    sets: MetricSets,
+    names: Iterable[str],
+    *,
+    headings: Sequence[str] | None = None,
+    detail: bool | None = None,
+    side_by_side: bool | None = None,
+) -> list[Table]:
+    """A table for each of these sets (a metric's own name makes a table of its own).
+
+    `headings` name the launches (default: `labels`). `detail` shows the metrics that are left out where
+    there is no room (default: only side by side and only with a value). `side_by_side` makes launches
+    columns (default: up to SIDE_BY_SIDE of them).
+    """
+    headings = labels([one.launch for one in evaluated]) if headings is None else headings
+    beside = len(evaluated) <= SIDE_BY_SIDE if side_by_side is None else side_by_side
+    build = _beside if beside else _rows
+    tables = []
+    singles: list[str] = []
+    for name in names:
+        if name in sets.sets:
+            group = sets.sets[name]
+            shown = [one for one in group.metrics if detail or not sets.metrics[one].detail]
+            tables.append(build(name, group.title, shown, evaluated, sets, headings))
+        else:
+            singles.append(name)
+    if singles:
+        tables.append(build("metrics", "Metrics", singles, evaluated, sets, headings))
+    return tables
+
+
+def _beside(
+    name: str,
+    title: str,
+    metrics: Sequence[str],
+    evaluated: Sequence[Evaluated],
+    sets: MetricSets,
+    headings: Sequence[str],
+) -> Table:
+    columns = (
+        Column("metric", "metric"),
+        Column("unit", "unit"),
+        *(Column(f"launch_{index}", heading) for index, heading in enumerate(headings)),
+    )
+    kept, notes = _with_values(metrics, evaluated)
+    rows = tuple(
+        (
+            Cell(metric, text=sets.metrics[metric].title),
+            Cell(sets.metrics[metric].unit),
+            *(cell(one.metrics[metric], sets.metrics[metric].digits) for one in evaluated),
+        )
+        for metric in kept
+    )
+    return Table(name, title, columns, rows, notes)
+
+
+def _rows(
+    name: str,
+    title: str,
+    metrics: Sequence[str],
+    evaluated: Sequence[Evaluated],
+    sets: MetricSets,
+    headings: Sequence[str],
+) -> Table:
+    kept, notes = _with_values(metrics, evaluated)
+    columns = (
+        Column("kernel", "launch"),
+        *(
+            Column(
+                one,
+                sets.metrics[one].title,
+                sets.metrics[one].unit,
+                sets.metrics[one].digits,
+                sets.metrics[one].doc,
+            )
+            for one in kept
+        ),
+    )
+    rows = tuple(
+        (Cell(heading), *(cell(one.metrics[metric]) for metric in kept))
+        for heading, one in zip(headings, evaluated, strict=True)
+    )
+    return Table(name, title, columns, rows, notes)
+
+
+def _with_values(metrics: Sequence[str], evaluated: Sequence[Evaluated]) -> tuple[list[str], tuple[str, ...]]:
+    """The metrics that any launch answers; the others go into notes, by why they have no value."""
+    kept, why = [], {}
+    for metric in metrics:
+        values = [one.metrics[metric] for one in evaluated]
+        if any(value.value is not None or value.status is Status.UNDEFINED for value in values):
+            kept.append(metric)
+        else:
+            first = next((v for v in values if v.status is Status.NOT_COLLECTED), values[0])
+            why.setdefault((first.status, first.reason), []).append(metric)
+    if not kept:
+        kept = list(metrics)
+        return kept, ()
+    return kept, tuple(
+        f"{status.replace('_', ' ')}: {', '.join(names)}{f' ({reason})' if reason else ''}"
+        for (status, reason), names in why.items()
+    )
+
+
+def cell(value: MetricValue, digits: int | None = None) -> Cell:
+    """A metric's value as a table cell; the reason becomes the note where it says something the value does
+    not.
+    """
+    note = "" if value.status is Status.NOT_COLLECTED else value.reason
+    return Cell(value.value, value.status, value.unit, digits, note)
+
+
+def _dim3(value: Dim3 | None) -> str:
+    return "" if value is None else " x ".join(map(str, value))
+
+
+def aggregate_tables(
+    groups: Sequence[Group], sets: MetricSets, names: Iterable[str], function: str, by: Sequence[str]
+) -> list[Table]:
+    """What the groups are, then a table for each set with a row (or column) for each group."""
+    columns = (
+        *(Column(key, key) for key in by),
+        Column("launches", "launches"),
+        Column("left_out", "not collected"),
+    )
+    rows = tuple((*(Cell(text) for text in g.key), Cell(g.used), Cell(len(g.left_out))) for g in groups)
+    how = {
+        "total": "Counters are added over the launches and formulas evaluated on the sums: a ratio is a ratio of sums.",
+    }.get(function, f"Each metric's {function} over the launches of a group.")
+    first = Table("groups", f"Groups ({function} by {', '.join(by)})", columns, rows, (how,))
+    headings = [" ".join(one for one in g.key if one) for g in groups]
+    return [first, *set_tables([g.aggregate for g in groups], sets, names, headings=headings)]
+
+
+def raw_table(evaluated: Sequence[Evaluated], pattern: str) -> Table:
+    """Counters as stored whose names match: side by side for a few launches, a row for each otherwise.
+
+    Raises UsageError for a bad pattern, and when nothing matches.
+    """
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--raw {pattern!r} is no regular expression: {error}", "Correct it.") from None
+    names = dict.fromkeys(name for one in evaluated for name in one.launch.counters if wanted.search(name))
+    if not names:
+        raise UsageError(f"no counter matches {pattern!r}", "`--raw .` shows every counter of the reports.")
+    headings = labels([one.launch for one in evaluated])
+    if len(evaluated) <= SIDE_BY_SIDE:
+        return _raw_beside(sorted(names), evaluated, headings)
+    columns = tuple(Column(one, one) for one in ("launch", "counter", "value", "unit", "status"))
+    rows = []
+    for heading, one in zip(headings, evaluated, strict=True):
+        for name in sorted(names):
+            if (found := one.launch.counters.get(name)) is not None:
+                rows.append(
+                    (
+                        Cell(heading),
+                        Cell(name),
+                        Cell(found.value, found.status),
+                        Cell(found.unit),
+                        Cell(found.status.value),
+                    )
+                )
+    return Table("counters", "Counters", columns, tuple(rows))
+
+
+def _raw_beside(names: Sequence[str], evaluated: Sequence[Evaluated], headings: Sequence[str]) -> Table:
+    columns = (
+        Column("counter", "counter"),
+        Column("report_unit", "unit"),
+        *(Column(f"launch_{index}", heading) for index, heading in enumerate(headings)),
+    )
+    rows = []
+    for name in names:
+        found = [one.launch.counters.get(name) for one in evaluated]
+        unit = next((one.unit for one in found if one is not None), "")
+        cells = (
+            Cell(None, Status.NOT_COLLECTED) if one is None else Cell(one.value, one.status) for one in found
+        )
+        rows.append((Cell(name), Cell(unit), *cells))
+    return Table("counters", "Counters as stored", columns, tuple(rows))

@@ -1,0 +1,231 @@
+"""What `import perfkit` gives: reports as dataclasses and pandas frames.
+
+    profile = perfkit.load("report.ncu-rep")
+    profile.metrics("memory")        # a wide frame, one row a launch
+    profile.frame()                  # a long frame with unit and status
+    profile.launches[0].counters["smsp__inst_executed.sum"]
+
+Everything that the command line prints comes from here.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfkit.errors import PerfkitError, ReportError, UsageError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from perfkit.analysis.metrics import MetricSets
+    from perfkit.model import Evaluated, Launch, Report, Table
+
+__all__ = ["Profile", "find_reports", "load", "profile"]
+
+_EXTENSIONS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Launches with their metrics.
+
+    `problems` are sentences about what could not be read; `reports` tell file by file. A launch that was not
+    collected stays in the list, with `collected` False and metrics without values.
+    """
+
+    evaluated: tuple[Evaluated, ...]
+    reports: tuple[Report, ...]
+    sets: MetricSets
+    names: tuple[str, ...]
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The launches, in order of report, range and index."""
+        return tuple(one.launch for one in self.evaluated)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the files, a sentence each, and the launches that were not collected."""
+        found = [one.error for one in self.reports if one.error]
+        found += [
+            f"{one.path}: {problem}" for one in self.reports if not one.error for problem in one.problems
+        ]
+        found += [
+            f"{one.id}: {one.label} was not collected: it has no measured counter"
+            for one in self.launches
+            if not one.collected
+        ]
+        return tuple(found)
+
+    def __len__(self) -> int:
+        return len(self.evaluated)
+
+    def __iter__(self) -> Iterator[Evaluated]:
+        return iter(self.evaluated)
+
+    def __getitem__(self, index: int) -> Evaluated:
+        return self.evaluated[index]
+
+    def frame(self) -> DataFrame:
+        """Every metric of every launch: report, range, launch, kernel, metric, value, text, unit, status,
+        ...
+        """
+        from perfkit.analysis.frames import long_frame
+
+        return long_frame(self.evaluated)
+
+    def metrics(self, *sets: str) -> DataFrame:
+        """A column for each metric of these sets (all that were loaded if none is named), a row a launch."""
+        from perfkit.analysis.frames import wide_frame
+
+        names = self.sets.names(sets) if sets else self.names
+        if missing := [name for name in names if name not in self.names]:
+            raise UsageError(f"not loaded: {', '.join(missing)}", f"Load them: load(..., sets={list(sets)}).")
+        return wide_frame(self.evaluated, names)
+
+    def counters(self) -> DataFrame:
+        """The raw counters that were read: report, range, launch, kernel, counter, value, text, unit,
+        status.
+        """
+        from perfkit.analysis.frames import counter_frame
+
+        return counter_frame(self.evaluated)
+
+    def tables(self, sets: Iterable[str] | None = None) -> list[Table]:
+        """What `perfkit show` prints: the launches, then a table for each set."""
+        from perfkit.analysis.tables import launch_table, set_tables
+
+        chosen = list(sets) if sets is not None else [one for one in self.sets.sets if self._has(one)]
+        return [launch_table(self.evaluated), *set_tables(self.evaluated, self.sets, chosen)]
+
+    def select(
+        self, *, kernel: str = "", launch: Sequence[str] = (), nvtx: str = "", gpu: str = ""
+    ) -> Profile:
+        """Only the launches that match every given filter (regular expressions; indices such as "0" or
+        "2-5").
+        """
+        from perfkit.analysis.selection import Selection
+
+        kept = {one.id for one in Selection(kernel, tuple(launch), nvtx, gpu).apply(self.launches)}
+        evaluated = tuple(one for one in self.evaluated if one.launch.id in kept)
+        return Profile(evaluated, self.reports, self.sets, self.names)
+
+    def explain(self, a: Any = 0, b: Any = 1, **options: Any) -> Any:
+        """Why launch `b` is slower or faster than launch `a`: indices into `launches`, or kernel labels."""
+        from perfkit.analysis.explain import explain
+
+        return explain(self._one(a), self._one(b), **options)
+
+    def _one(self, which: Any) -> Evaluated:
+        if isinstance(which, int):
+            return self.evaluated[which]
+        matching = [one for one in self.evaluated if str(which) in (one.launch.label, one.launch.kernel)]
+        if len(matching) != 1:
+            raise UsageError(
+                f"{which!r} names {len(matching)} of {len(self)} launches",
+                "Give the index of a launch instead.",
+            )
+        return matching[0]
+
+    def _has(self, name: str) -> bool:
+        return any(metric in self.names for metric in self.sets.sets[name].metrics)
+
+    def __repr__(self) -> str:
+        kernels = list(dict.fromkeys(one.label for one in self.launches))
+        shown = ", ".join(kernels[:6]) + (", ..." if len(kernels) > 6 else "")
+        return f"Profile({len(self)} launches of {shown}; {len(self.reports)} reports, {len(self.problems)} problems)"
+
+    def _repr_html_(self) -> str:
+        from perfkit.reports import render
+
+        return render(self.tables(), "html", width=120, color=False)
+
+
+def load(
+    paths: str | Path | Iterable[str | Path],
+    sets: Iterable[str] | None = None,
+    *,
+    jobs: int = 1,
+    isolate: bool = True,
+    keep_going: bool = False,
+    metric_sets: MetricSets | None = None,
+    progress: Callable[[Report], None] | None = None,
+    every_counter: bool = False,
+) -> Profile:
+    """Read reports, run folders, folders of reports or glob patterns, and evaluate their metrics.
+
+    `sets` names metric sets or metrics (default: all). `jobs` processes read at a time. `every_counter`
+    keeps all counters of the reports, not only those that the sets need.
+
+    Raises ReportError for a file that cannot be read (with `keep_going` it becomes one of `problems`),
+    UsageError for an unknown set or a path that is nothing.
+    """
+    from perfkit.analysis.metrics import load_metric_sets
+    from perfkit.analysis.report import read_reports
+
+    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    definitions = load_metric_sets() if metric_sets is None else metric_sets
+    chosen = None if sets is None else tuple(sets)
+    names = definitions.names(chosen)
+    counters = None if every_counter else definitions.reading(chosen)
+    files = [file for one in given for file in find_reports(one)]
+    reports = read_reports(
+        list(dict.fromkeys(files)),
+        counters,
+        jobs=jobs,
+        isolate=isolate,
+        keep_going=keep_going,
+        progress=progress,
+    )
+    evaluated = tuple(definitions.evaluate(launch, names) for report in reports for launch in report.launches)
+    return Profile(evaluated, tuple(reports), definitions, names)
+
+
+def find_reports(target: str | Path) -> list[Path]:
+    """The report files that `target` means: a file, a run, a folder (and all below it), or a glob pattern.
+
+    Raises ReportError (a folder without reports) or UsageError (nothing of that name).
+    """
+    path = Path(target)
+    if path.is_dir():
+        found = sorted(one for one in path.rglob("*") if one.suffix.lower() in _EXTENSIONS and one.is_file())
+        if not found:
+            raise ReportError(
+                f"{path}: is a folder without reports", "Name a folder that holds .ncu-rep files."
+            )
+        return found
+    if path.exists() or (path.suffix.lower() in _EXTENSIONS and not glob.has_magic(str(target))):
+        return [path]
+    if glob.has_magic(str(target)):
+        matched = sorted(glob.glob(str(target), recursive=True))
+        files = [
+            file for one in matched for file in (find_reports(one) if Path(one).is_dir() else [Path(one)])
+        ]
+        if not files:
+            raise ReportError(f"{target}: matches no file", "Check the pattern.")
+        return files
+    return _reports_of_run(str(target))
+
+
+def _reports_of_run(text: str) -> list[Path]:
+    from perfkit.profiler.run_store import resolve_run, run_reports
+
+    try:
+        folder = resolve_run(text)
+    except PerfkitError as error:
+        raise UsageError(
+            f"{text}: no such file, folder or run ({error.message})",
+            "Name a .ncu-rep file, a folder of them, or a run that `perfkit runs` lists.",
+        ) from error
+    return run_reports(folder)
+
+
+def profile(*args: Any, **options: Any) -> Any:
+    """Build kernels, launch them under ncu and load the result; see perfkit.profiling_api.profile."""
+    from perfkit import profiling_api  # type: ignore[attr-defined, unused-ignore] # task of another file
+
+    return profiling_api.profile(*args, **options)
