@@ -1,20 +1,262 @@
-"""The peak model: share of FP32 peak as a product of counters, checked against ncu's own count and event
-timing.
+"""The peak model: share of FP32 FMA peak as a product of counters, checked against what was counted and
+timed.
 
-Being written.
+    share of peak = issue rate x FMA share x active fraction x lane factor x predicated-on lane fraction
+      (full) issue rate x FMA share                                                          (the article's)
+
+Formulas of the factors: analysis/metric_sets/issue.toml. A packed FMA (FFMA2 on compute capability 10.x
+and later) counts as two. Measured share, three ways: FMA lanes counted by ncu per elapsed cycle; FLOPs of
+the work model over ncu's own time and clock; FLOPs over the event timing of a bench run and the clock that
+ran there. A launch that does not close is reported with its residual.
 """
 
 from __future__ import annotations
 
-# FP32 lanes (FMA units) per SM by compute capability: CUDA C++ Programming Guide, "Arithmetic
-# Instructions", results per clock cycle per SM for 32-bit add, multiply, multiply-add.
-_FP32_LANES = {
-    (6, 0): 64, (6, 1): 128, (6, 2): 128, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128,
-    (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128, (11, 0): 128,
-    (12, 0): 128, (12, 1): 128,
-}  # fmt: skip
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from perfkit.analysis.definitions import load_devices
+from perfkit.analysis.metrics import MetricSets, load_metric_sets
+from perfkit.model import Launch, MetricValue, RunRecord, Status
+from perfkit.model.peak import Closure, PeakCheck
+
+CLOSES = 0.001  # fraction of peak: 0.1 point
+NEARLY = 0.005  # counters of different replay passes differ by about this
+TIMED = 0.01  # event timing and ncu run with other caches and clocks
+
+FACTORS = ("issue_rate", "fma_share", "active_fraction", "lane_factor", "lane_fraction")
+_METRICS = (
+    "issue_rate",
+    "fma_share",
+    "fma_weight",
+    "active_fraction",
+    "fp32_lanes_per_smsp",
+    "fma_lane_fraction",
+    "share_of_peak",
+    "duration",
+    "sm_clock",
+    "tensor_instructions",
+    "fp32_instructions",
+)
+_EXECUTED = "smsp__inst_executed.sum"
+_ISSUED = ("smsp__issue_active.sum", "smsp__inst_issued.sum")
+_SMS = "device__attribute_multiprocessor_count"
+_SCHEDULERS = "device__attribute_num_schedulers_per_multiprocessor"
+_FULL_WARPS = "FMAs were counted as threads / 32, so the predicated-off lanes are in the FMA share"
+
+Key = tuple[str, str]  # label, problem
+
+
+def counters(sets: MetricSets | None = None) -> tuple[str, ...]:
+    """What to read from a report for the check, on any chip."""
+    wanted = (sets or load_metric_sets()).reading(_METRICS)
+    return tuple(dict.fromkeys((*wanted, _EXECUTED, *_ISSUED, _SMS, _SCHEDULERS)))
 
 
 def fp32_lanes_per_sm(compute_capability: tuple[int, int]) -> int | None:
-    """FP32 lanes per SM; None for a chip that is not in the table."""
-    return _FP32_LANES.get(compute_capability)
+    """FP32 lanes (FMA units) per SM by compute capability (devices.toml); None for a chip that is not
+    there.
+    """
+    major, minor = compute_capability
+    lanes = load_devices().get(f"{major}.{minor}", {}).get("fp32_lanes_per_sm")
+    return int(lanes) if isinstance(lanes, (int, float)) else None
+
+
+def check_launches(
+    launches: Sequence[Launch],
+    sets: MetricSets | None = None,
+    *,
+    flops: Mapping[Key, float] | None = None,
+    timed: Mapping[Key, float] | None = None,
+) -> list[PeakCheck]:
+    """One check a launch, in order; every launch is in the result.
+
+    `flops` and `timed` (event-timed share of peak) are by (label, problem). Both speak of all launches of
+    a label together, so they are used only where the label has one launch (a library call may make
+    several).
+    """
+    sets = sets or load_metric_sets()
+    known: dict[Key, int] = {}
+    for launch in launches:
+        if launch.key:
+            known[(launch.key, launch.problem)] = known.get((launch.key, launch.problem), 0) + 1
+    found = []
+    for launch in launches:
+        key = (launch.key or "", launch.problem)
+        alone = known.get(key) == 1
+        work = (flops or {}).get(key) if alone else None
+        share = (timed or {}).get(key) if alone else None
+        found.append(_check(launch, sets, work, share, known.get(key, 1)))
+    return found
+
+
+def _check(
+    launch: Launch, sets: MetricSets, flops: float | None, timed: float | None, of_label: int
+) -> PeakCheck:
+    metrics = sets.evaluate(launch, _METRICS).metrics
+    factors = _factors(metrics)
+    numbers = {name: value.number for name, value in factors.items()}
+    weight = metrics["fma_weight"].number
+    two = _known(numbers["issue_rate"] * numbers["fma_share"])
+    full = _known(
+        numbers["issue_rate"]
+        * weight
+        * numbers["active_fraction"]
+        * numbers["lane_factor"]
+        * numbers["lane_fraction"]
+    )
+    counted = _known(metrics["share_of_peak"].number)
+    work = _work_share(launch, metrics, flops)
+    closure, reason = _closure(launch, metrics, factors, full, counted, work)
+    if closure in (Closure.NO_SHARE, Closure.UNKNOWN):
+        full = counted = work = timed = None
+        two = None if closure is Closure.NO_SHARE else two
+    if closure is not Closure.NO_SHARE and of_label > 1:
+        reason = _join(
+            reason, f"one of {of_label} launches of {launch.label}: compared with ncu's count only"
+        )
+    if full is not None and timed is not None and abs(full - timed) > TIMED:
+        reason = _join(reason, _timed_reason(full - timed))
+    return PeakCheck(
+        launch=launch.id,
+        kernel=launch.label,
+        problem=launch.problem,
+        gpu=launch.gpu,
+        factors=factors,
+        two_factor=two,
+        full=full,
+        counted=counted,
+        work=work,
+        timed=timed,
+        closure=closure,
+        reason=reason,
+    )
+
+
+def _factors(metrics: Mapping[str, MetricValue]) -> dict[str, MetricValue]:
+    lanes = metrics["fp32_lanes_per_smsp"]
+    factor = MetricValue(
+        "lane_factor",
+        32 / lanes.number if lanes.number > 0 else None,
+        "",
+        lanes.status,
+        lanes.reason,
+        "32 / fp32_lanes_per_smsp",
+        lanes.counters,
+    )
+    share, fraction = metrics["fma_share"], metrics["fma_lane_fraction"]
+    by_threads = "pred_on" in metrics["fma_weight"].formula or "pred_on" in share.formula
+    if by_threads:
+        fraction = MetricValue("lane_fraction", 1.0, "fraction", Status.OK, _FULL_WARPS, "1", ())
+    elif share.number == 0:
+        # No FMA ran, so no lane of one was off: 0 x anything.
+        fraction = MetricValue("lane_fraction", 1.0, "fraction", Status.OK, "no FMA was executed", "1", ())
+    return {
+        "issue_rate": metrics["issue_rate"],
+        "fma_share": share,
+        "active_fraction": metrics["active_fraction"],
+        "lane_factor": factor,
+        "lane_fraction": fraction,
+    }
+
+
+def _work_share(launch: Launch, metrics: Mapping[str, MetricValue], flops: float | None) -> float | None:
+    """FLOPs / (ncu's time x SMs x FP32 lanes an SM x 2 x ncu's clock)."""
+    if not flops:
+        return None
+    lanes = metrics["fp32_lanes_per_smsp"].number * _counter(launch, _SCHEDULERS, 4.0)
+    cycles = metrics["duration"].number * metrics["sm_clock"].number
+    peak = 2 * _counter(launch, _SMS) * lanes * cycles
+    return _known(flops / peak) if peak > 0 else None
+
+
+def _closure(
+    launch: Launch,
+    metrics: Mapping[str, MetricValue],
+    factors: Mapping[str, MetricValue],
+    full: float | None,
+    counted: float | None,
+    work: float | None,
+) -> tuple[Closure, str]:
+    if not launch.collected:
+        return Closure.UNKNOWN, "the launch was not collected"
+    share = metrics["share_of_peak"]
+    if share.status is Status.UNDEFINED and share.reason:
+        return Closure.NO_SHARE, share.reason
+    if full is None:
+        return Closure.UNKNOWN, _missing(factors)
+    if counted is None and work is None:
+        return Closure.UNKNOWN, share.reason or "nothing to compare with: ncu counted no FMAs"
+    if full == 0 and counted == 0:
+        return Closure.NO_SHARE, "no FP32 FMA was executed"
+    gaps = [abs(full - other) for other in (counted, work) if other is not None]
+    gap = max(gaps)
+    if gap <= CLOSES:
+        return Closure.CLOSES, ""
+    return (Closure.NEARLY if gap <= NEARLY else Closure.OPEN), _why_open(launch, full, counted, work)
+
+
+def _missing(factors: Mapping[str, MetricValue]) -> str:
+    names = [name.replace("_", " ") for name, value in factors.items() if math.isnan(value.number)]
+    return f"missing: {', '.join(names)} (the notes of those cells name the counters)"
+
+
+def _why_open(launch: Launch, full: float, counted: float | None, work: float | None) -> str:
+    """What the counters say about a residual; "counters of different passes" where they say nothing
+    else.
+    """
+    executed = _counter(launch, _EXECUTED)
+    issued = next((v for v in (_counter(launch, name) for name in _ISSUED) if v > 0), math.nan)
+    told = []
+    excess = issued / executed - 1 if executed > 0 else math.nan
+    if abs(excess) * full > CLOSES / 2:
+        told.append(f"{excess:+.2%} instructions issued against executed (replays, or another pass)")
+    if counted is not None and work is not None and abs(counted - work) > CLOSES:
+        more = "more" if counted > work else "fewer"
+        told.append(f"{more} FMAs were counted than the work model has ({counted / work - 1:+.2%})")
+    return "; ".join(told) or "counters of different replay passes: each pass runs the kernel again"
+
+
+def _timed_reason(gap: float) -> str:
+    more = "above" if gap > 0 else "below"
+    return (
+        f"{abs(gap) * 100:.1f} points {more} the event timing: ncu ran it with other caches or another clock"
+    )
+
+
+def run_flops(records: Iterable[RunRecord]) -> dict[Key, float]:
+    """FLOPs of the work model by (label, problem)."""
+    return {(k.label, k.problem): k.flops for record in records for k in record.kernels if k.flops}
+
+
+def run_timed(records: Iterable[RunRecord]) -> dict[Key, float]:
+    """Event-timed share of peak by (label, problem), of the newest record that has one; hot cache only."""
+    found: dict[Key, float] = {}
+    for record in sorted(records, key=lambda r: r.started):
+        for result in record.results:
+            if _is_timing(result):
+                found[(str(result["label"]), str(result["problem"]))] = float(result["share_of_peak"])
+    return found
+
+
+def _is_timing(result: Mapping[str, Any]) -> bool:
+    return (
+        result.get("kind") == "bench"
+        and result.get("cache") == "hot"
+        and result.get("share_of_peak") is not None
+    )
+
+
+def _counter(launch: Launch, name: str, default: float = math.nan) -> float:
+    counter = launch.counters.get(name)
+    value = counter.value if counter is not None else None
+    return float(value) if isinstance(value, (int, float)) else default
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _join(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,10 +1,127 @@
-"""`perfkit model`: being written."""
+"""`perfkit model RUN|REPORT...`: the peak model against ncu's count, the work model and event timing."""
 
 from __future__ import annotations
 
-from perfkit.errors import PerfkitError
+import re
+from collections import Counter as Tally
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perfkit.commands._console import emit_tables, note, warn
+from perfkit.errors import CheckFailedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfkit.model import Report, RunRecord
+    from perfkit.model.peak import PeakCheck
 
 
-def model() -> None:
-    """Being written."""
-    raise PerfkitError("perfkit model is being written")
+def model(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN|REPORT]...", help="Runs and reports; the latest run of each kind if left out."
+        ),
+    ] = None,
+    kernel: Annotated[str, typer.Option("--kernel", help="Only launches whose kernel fits this regex.")] = "",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 where a launch does not close within 0.5 points.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="Reports read at a time.")] = 1,
+    output_format: Annotated[
+        str, typer.Option("--format", help="terminal, markdown, csv, json, latex or html.")
+    ] = "terminal",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the table to this file.")
+    ] = None,
+) -> None:
+    """Check issue rate x FMA share x active fraction against the measured share of FP32 peak, launch by
+    launch.
+    """
+    from perfkit.analysis import peak_model
+    from perfkit.analysis.metrics import load_metric_sets
+    from perfkit.analysis.report import read_reports
+    from perfkit.commands._model_table import peak_table
+
+    records, paths = _inputs(inputs or [])
+    pattern = _pattern(kernel)
+    sets = load_metric_sets()
+    reports = read_reports(paths, peak_model.counters(sets), jobs=jobs, keep_going=len(paths) > 1)
+    _complain(reports)
+    launches = [launch for report in reports for launch in report.launches]
+    checks = peak_model.check_launches(
+        launches, sets, flops=peak_model.run_flops(records), timed=peak_model.run_timed(records)
+    )
+    if pattern:
+        names = {launch.id: (launch.label, launch.name) for launch in launches}
+        checks = [check for check in checks if any(map(pattern.search, names[check.launch]))]
+    if not checks:
+        raise UsageError("no launch to check", "Give a profile run, or a report with launches that fit.")
+    emit_tables([peak_table(checks)], output_format, output)
+    note(_summary(checks, len(paths)))
+    failed = [report for report in reports if report.error]
+    if failed:
+        raise UsageError(f"{len(failed)} of {len(reports)} files could not be read", "They are named above.")
+    if strict:
+        _fail_on_open(checks)
+
+
+def _inputs(texts: Sequence[str]) -> tuple[list[RunRecord], list[Path]]:
+    """The runs and the reports that the arguments name."""
+    from perfkit.profiler.run_store import RunStore, load_run, resolve_run, run_folders
+
+    if not texts:
+        store = RunStore()
+        folders = [store.latest("profile")]
+        if any(run.record and run.record.what == "bench" for run in store.list()):
+            folders.append(store.latest("bench"))
+    else:
+        folders = [
+            folder for text in texts if not Path(text).is_file() for folder in run_folders(resolve_run(text))
+        ]
+    records = [load_run(folder) for folder in folders]
+    paths = [Path(text) for text in texts if Path(text).is_file()]
+    paths += [Path(record.path) / name for record in records for name in record.reports]
+    if not paths:
+        raise UsageError(
+            "no report in what was given: " + ", ".join(texts),
+            "Give a profile run as well (perfkit profile K...).",
+        )
+    return records, paths
+
+
+def _pattern(text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except re.error as error:
+        raise UsageError(f"--kernel {text!r} is no regular expression: {error}") from error
+
+
+def _complain(reports: Sequence[Report]) -> None:
+    for report in reports:
+        if report.error:
+            warn(report.error)
+        for problem in report.problems:
+            warn(f"{report.path} {problem}")
+
+
+def _summary(checks: Sequence[PeakCheck], files: int) -> str:
+    tally = Tally(check.closure for check in checks)
+    parts = ", ".join(f"{count} {closure}" for closure, count in sorted(tally.items()))
+    return f"{len(checks)} launches in {files} files: {parts}"
+
+
+def _fail_on_open(checks: Sequence[PeakCheck]) -> None:
+    from perfkit.model.peak import Closure
+
+    failed = [check for check in checks if check.closure is Closure.OPEN]
+    if failed:
+        named = ", ".join(f"{check.kernel} ({check.launch})" for check in failed[:5])
+        more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
+        raise CheckFailedError(
+            f"the model does not close within 0.5 points: {named}{more}",
+            "The table names the residual and what the counters say about it.",
+        )
