@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 FRACTION = "fraction"
+POINT = "point"  # a difference of two fractions, shown in percentage points
 
 # Units that take an SI prefix in text, and how they are written there.
 _PREFIXED = {
@@ -70,6 +71,8 @@ def parse_unit(text: str) -> tuple[float, str]:
     text = text.strip()
     if text in ("%", "pct"):
         return 0.01, FRACTION
+    if text == "points":
+        return 0.01, POINT
     if text.endswith("FLOPS"):
         text = text[:-1] + "/s"
     head, slash, rest = text.partition("/")
@@ -102,6 +105,8 @@ def common_scale(values: Iterable[float], unit: str) -> tuple[float, str]:
     """
     if unit == FRACTION:
         return 0.01, "%"
+    if unit == POINT:
+        return 0.01, "points"
     head, slash, rest = unit.partition("/")
     if head not in _PREFIXED:
         return 1.0, unit
@@ -124,11 +129,11 @@ def decimals(values: Iterable[float], significant: int = 4) -> int:
     return max(0, min(significant - 1, significant - 1 - magnitude))
 
 
-def format_number(value: float | int, digits: int) -> str:
-    """`value` with thousands separators and `digits` after the point; more where it would show as 0."""
+def format_number(value: float | int, digits: int, *, widen: bool = True) -> str:
+    """`value` with thousands separators and `digits` after the point; `widen`: more where it would be 0."""
     if isinstance(value, int):
         return f"{value:,}" if digits == 0 else f"{value:,.{digits}f}"
-    if value and abs(value) < 0.5 * 10.0**-digits:
+    if widen and value and abs(value) < 0.5 * 10.0**-digits:
         # Two significant digits beat a zero that is none.
         shown = max(digits, 1 - math.floor(math.log10(abs(value))))
         return f"{value:.{shown}f}" if shown <= 6 else f"{value:.1e}"

@@ -1,10 +1,217 @@
-"""`perfkit article`: being written."""
+"""`perfkit article`: the article's tables and figures, its claims checked, its numbers filled in."""
 
 from __future__ import annotations
 
-from perfkit.errors import PerfkitError
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perfkit.commands._console import emit, emit_tables, note, warn
+from perfkit.errors import CheckFailedError, UsageError
+
+if TYPE_CHECKING:
+    from perfkit.model import Table
+    from perfkit.model.claims import ClaimResult
+    from perfkit.model.measurements import Measurements
+    from perfkit.model.traced import TracedTable
 
 
-def article() -> None:
-    """Being written."""
-    raise PerfkitError("perfkit article is being written")
+def article(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Runs (`recorded`, `latest`, ids, folders) or reports."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for tables, figures, provenance."),
+    ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option("-n", "--problem", help="Size of the main tables; default: the largest measured."),
+    ] = None,
+    reference: Annotated[
+        str,
+        typer.Option(
+            "--reference", help="Kernel the others are measured against; default: cublas, if there."
+        ),
+    ] = "",
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="TABLE:ROW:COLUMN", help="Say where a cell comes from.")
+    ] = None,
+    claims: Annotated[
+        str | None,
+        typer.Option(
+            "--claims", metavar="FILE", help="Check the claims of a TOML file; `article`: the shipped ones."
+        ),
+    ] = None,
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            "--template", metavar="FILE.md", help="Markdown whose {{ placeholders }} are filled in."
+        ),
+    ] = None,
+    fmt: Annotated[str, typer.Option("--format", help="Format of what is printed on stdout.")] = "terminal",
+) -> None:
+    """Make an article's tables and figures from runs: every cell can be traced.
+
+    Counters come from profile runs and reports, times and power from bench runs. With -o each table is
+    written as Markdown, CSV, LaTeX and HTML, each figure as SVG and PNG, beside provenance.json; without it
+    the tables are printed. Exit code 1 when a claim fails, or applies but cannot be decided.
+    """
+    from perfkit.analysis.roofline import COUNTERS
+    from perfkit.commands._inputs import choose_problem, read_measurements
+    from perfkit.reports.article import article_tables
+
+    measurements = read_measurements(runs, COUNTERS, reference)
+    at = choose_problem(measurements, problem)
+    traced = article_tables(measurements, at)
+    if trace is not None:
+        emit(_trace(measurements, traced, trace))
+        return
+    embedded: dict[str, str] = {}
+    if output is not None:
+        embedded = _write(measurements, traced, at, output)
+    if template is not None:
+        _fill(template, measurements, embedded or _embed_tables(traced), output)
+    if claims is not None:
+        _check(claims, measurements, output, fmt)
+    elif output is None and template is None:
+        emit_tables([item.table for item in traced], fmt)
+
+
+def _trace(measurements: Measurements, traced: Sequence[TracedTable], text: str) -> str:
+    from perfkit.reports.article import trace
+    from perfkit.reports.provenance import explain_trace
+
+    parts = text.split(":")
+    if len(parts) < 3:
+        raise UsageError(
+            f"--trace {text!r} is no TABLE:ROW:COLUMN", "For example --trace counters:k6:issue_rate."
+        )
+    # A row may hold a colon ("share of peak: cublas (k8)", a C++ name); table and column do not.
+    table, row, column = parts[0], ":".join(parts[1:-1]), parts[-1]
+    try:
+        steps = trace(measurements, traced, table, row, column)
+    except KeyError as error:
+        raise UsageError(f"--trace {text}: {error.args[0]}", "Choose one of those.") from None
+    if not steps:
+        raise UsageError(
+            f"--trace {text}: that cell is empty, nothing was measured for it", "Give the run that holds it."
+        )
+    return explain_trace(steps)
+
+
+def _write(
+    measurements: Measurements, traced: Sequence[TracedTable], problem: str, folder: Path
+) -> dict[str, str]:
+    """Write everything; returns what templates may embed, by placeholder."""
+    from perfkit.reports import SUFFIXES, render
+    from perfkit.reports.provenance import provenance
+
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", "Give -o a folder.")
+    figures, extra = _figures(measurements, problem, folder)
+    tables = [*(item.table for item in traced), *extra]
+    for table in tables:
+        for fmt in ("markdown", "csv", "latex", "html"):
+            _put(folder / f"{table.name}.{SUFFIXES[fmt]}", render([table], fmt))
+    _put(folder / "provenance.json", provenance(measurements, traced))
+    names = ", ".join([*(table.name for table in tables), *(f"figure {name}" for name in figures)])
+    note(f"wrote {folder}: {names}; provenance.json says where every cell comes from")
+    embedded = _embed_tables(traced)
+    embedded.update({f"table:{table.name}": render([table], "markdown").strip() for table in extra})
+    embedded.update({f"figure:{name}": f"![{title}]({name}.svg)" for name, title in figures.items()})
+    return embedded
+
+
+def _embed_tables(traced: Sequence[TracedTable]) -> dict[str, str]:
+    from perfkit.reports import render
+
+    return {f"table:{item.table.name}": render([item.table], "markdown").strip() for item in traced}
+
+
+def _figures(measurements: Measurements, problem: str, folder: Path) -> tuple[dict[str, str], list[Table]]:
+    """Draw what can be drawn. Returns (figures and their titles, tables of what the figures show)."""
+    from perfkit.analysis.roofline import roofline
+    from perfkit.reports.figures import climb_figure, roofline_table
+    from perfkit.reports.plots import png, svg
+    from perfkit.reports.roofline_plot import roofline as draw
+
+    done: dict[str, str] = {}
+    tables: list[Table] = []
+    figure, title = climb_figure(measurements, problem)
+    if figure is None:
+        warn(f"no chart of the climb: {title}")
+    else:
+        _put(folder / "climb.svg", svg(figure))
+        _put_bytes(folder / "climb.png", png(figure))
+        done["climb"] = title
+    try:
+        data = roofline(measurements, problem)
+    except UsageError as error:
+        warn(f"no roofline: {error.message}")
+        return done, tables
+    for missing in data.missing:
+        warn(f"roofline: {missing}")
+    figure = draw(data)
+    _put(folder / "roofline.svg", svg(figure))
+    _put_bytes(folder / "roofline.png", png(figure))
+    done["roofline"] = data.title
+    tables.append(roofline_table(data))
+    return done, tables
+
+
+def _fill(template: Path, measurements: Measurements, embedded: dict[str, str], folder: Path | None) -> None:
+    from perfkit.analysis.claims import fill
+
+    try:
+        text = template.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {template}: {error}", "Give --template a Markdown file.") from None
+    filled = fill(text, measurements, str(template), embedded)
+    if folder is not None and (folder / template.name).resolve() == template.resolve():
+        raise UsageError(f"{template} would be overwritten by its own filled copy", "Give -o another folder.")
+    emit(filled, None if folder is None else folder / template.name)
+
+
+def _check(name: str, measurements: Measurements, folder: Path | None, fmt: str) -> None:
+    from perfkit.analysis.claims import SHIPPED, decide, load_claims, shipped_claims
+    from perfkit.model.claims import Outcome
+    from perfkit.reports.figures import claims_table
+
+    found = load_claims(shipped_claims() if name == SHIPPED else Path(name))
+    results = [decide(claim, measurements) for claim in found]
+    table = claims_table(results, measurements.gpu)
+    emit_tables([table], fmt)
+    if folder is not None:
+        from perfkit.reports import SUFFIXES, render
+
+        for kind in ("markdown", "csv", "latex", "html"):
+            _put(folder / f"claims.{SUFFIXES[kind]}", render([table], kind))
+    bad = [result for result in results if result.outcome in (Outcome.FAILS, Outcome.UNDECIDED)]
+    if bad:
+        raise CheckFailedError(f"{len(bad)} of {len(results)} claims: {_list(bad)}", "See the table.")
+
+
+def _list(results: Sequence[ClaimResult]) -> str:
+    parts = []
+    for result in results:
+        why = result.reason or f"{result.measured}, said {result.stated}"
+        parts.append(f"{result.claim.id} {result.outcome.value} ({why})")
+    return "; ".join(parts)
+
+
+def _put(path: Path, text: str) -> None:
+    _put_bytes(path, text.encode("utf-8"))
+
+
+def _put_bytes(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", "Give -o a folder you can write to."
+        ) from None

@@ -12,7 +12,8 @@ from perfkit.model.values import Status
 class Cell:
     """A value as it is (SI, fractions 0..1). `unit` overrides the column's; `note` becomes a footnote.
 
-    NaN and infinity are no values: they become None, and OK becomes UNDEFINED. None with OK is an empty cell.
+    `text` is what people see instead of the formatted value, where a number alone would not say it. NaN and
+    infinity are no values: they become None, and OK becomes UNDEFINED. None with OK is an empty cell.
     """
 
     value: float | int | str | bool | None
@@ -20,6 +21,7 @@ class Cell:
     unit: str | None = None
     digits: int | None = None
     note: str = ""
+    text: str = ""
 
     def __post_init__(self) -> None:
         value = self.value

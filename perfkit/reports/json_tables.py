@@ -41,6 +41,8 @@ def _table(table: Table) -> dict[str, Any]:
 def _cell(cell: Cell, column: Column) -> Mapping[str, Any]:
     unit = column.unit if cell.unit is None else cell.unit
     found: dict[str, Any] = {"value": cell.value, "unit": unit, "status": cell.status.value}
+    if cell.text:
+        found["text"] = cell.text
     if cell.note:
         found["note"] = cell.note
     return found

@@ -89,7 +89,7 @@ def _text_cell(cell: Cell, text: str, notes: _Footnotes, limit: int) -> TextCell
     short = whole if cell.is_number else shorten(whole, limit)
     return TextCell(
         text=short,
-        number=cell.is_number,
+        number=cell.is_number and not cell.text,
         missing=cell.status in STATUS_TEXT,
         invalid=invalid,
         mark=notes.mark(cell.note),
@@ -101,8 +101,8 @@ def _by_columns(table: Table) -> tuple[list[str], list[list[str]]]:
     headers, columns = [], []
     for index, column in enumerate(table.columns):
         cells = [row[index] for row in table.rows]
-        uniform = all(cell.unit in (None, column.unit) for cell in cells)
-        if uniform:
+        shared = [cell for cell in cells if not cell.text]
+        if all(cell.unit in (None, column.unit) for cell in shared):
             written, texts = _one_scale(cells, column.unit, column)
             headers.append(f"{column.title} ({written})" if written else column.title)
         else:
@@ -131,22 +131,30 @@ def _by_rows(table: Table) -> tuple[list[str], list[list[str]]]:
 
 def _one_scale(cells: Sequence[Cell], unit: str, column: Column | None) -> tuple[str, list[str]]:
     """(unit as written, texts) of cells that share a unit, a prefix and a number of digits."""
-    numbers = [cell.value for cell in cells if cell.is_number and isinstance(cell.value, (int, float))]
+    numbers = [
+        cell.value
+        for cell in cells
+        if cell.is_number and not cell.text and isinstance(cell.value, (int, float))
+    ]
     divisor, written = units.common_scale(numbers, unit)
     scaled = [number / divisor if divisor != 1.0 else number for number in numbers]
-    auto = 1 if unit == units.FRACTION else units.decimals(scaled)
+    auto = 1 if unit in (units.FRACTION, units.POINT) else units.decimals(scaled)
     texts = []
     for cell in cells:
-        if cell.is_number and isinstance(cell.value, (int, float)):
+        if cell.is_number and not cell.text and isinstance(cell.value, (int, float)):
             digits = _digits(cell, column)
             value = cell.value / divisor if divisor != 1.0 else cell.value
-            texts.append(units.format_number(value, auto if digits is None else digits))
+            # A percentage of 0.0034 is 0.0 % to people; of other values a zero that is none would mislead.
+            widen = digits is None and unit not in (units.FRACTION, units.POINT)
+            texts.append(units.format_number(value, auto if digits is None else digits, widen=widen))
         else:
-            texts.append(_plain(cell))
+            texts.append(cell.text or _plain(cell))
     return written, texts
 
 
 def _alone(cell: Cell, unit: str, column: Column | None) -> str:
+    if cell.text:
+        return cell.text
     if cell.is_number and isinstance(cell.value, (int, float)):
         return units.format_value(cell.value, unit, _digits(cell, column))
     return _plain(cell)

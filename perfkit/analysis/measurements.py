@@ -1,0 +1,380 @@
+"""Counters of profile runs and timings of bench runs, put together by kernel and problem."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from perfkit.errors import NotComparableError, UsageError
+from perfkit.model import Evaluated, RunRecord, Status
+from perfkit.model.measurements import Measurements, Source, Traced
+
+NO_BENCH = "no timing: give a bench run of this kernel and size as well (perfkit bench)"
+NO_PROFILE = "no counters: give a profile run of this kernel and size as well (perfkit profile)"
+REFERENCES = ("cublas",)  # what share_of_reference refers to, where it is there
+
+# What a bench result holds: our name, its field, the unit.
+_BENCH = (
+    ("time", "time", "s"),
+    ("flop_rate", "flop_rate", "FLOP/s"),
+    ("clock", "sm_clock", "Hz"),
+    ("power", "power", "W"),
+    ("energy", "energy_per_launch", "J"),
+    ("timed_share_of_peak", "share_of_peak", "fraction"),
+)
+_FLOP_COUNTERS = (
+    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2),
+    ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1),
+    ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A file of a run (or a report given by itself) as provenance names it, with its hash."""
+
+    name: str
+    sha256: str
+
+
+def gather(
+    evaluated: Sequence[Evaluated],
+    records: Sequence[RunRecord] = (),
+    files: Mapping[str, RunFile] = MappingProxyType({}),
+    reference: str = "",
+) -> Measurements:
+    """Everything measured, by (name, kernel, problem).
+
+    `files` maps LaunchId.report and a run's path to how provenance names them. Several launches under one
+    label (a library call, repetitions) are represented by the longest, and a warning says so: ratios of
+    several launches must not be added. Raises NotComparableError when the runs are of different GPUs, and
+    UsageError when there is nothing to show or `reference` is not among the kernels.
+    """
+    gpu, capability = _one_gpu(evaluated, records)
+    warnings: list[str] = []
+    launches = _representatives(evaluated, warnings)
+    results = _bench_results(records)
+    kernels = _order(launches, results, records)
+    if not kernels:
+        raise UsageError("no launch and no timing in what was given", "Give a run or a report.")
+    if reference and reference not in kernels:
+        raise UsageError(f"no kernel {reference!r} in the runs", f"Kernels: {', '.join(kernels)}.")
+    found = reference or next((name for name in REFERENCES if name in kernels), "")
+    problems = _problems(launches, results, records)
+    values: dict[tuple[str, str, str], Traced] = {}
+    for (label, problem), launch in launches.items():
+        _add_counters(values, label, problem, launch, files)
+    for (label, problem), (record, result) in results.items():
+        _add_bench(values, label, problem, result, files.get(record.path, RunFile(record.id, "")))
+    _Derive(values, kernels, problems, found, records).all()
+    return Measurements(
+        gpu=gpu,
+        compute_capability=capability,
+        kernels=kernels,
+        problems=problems,
+        values=values,
+        launches=launches,
+        reference=found,
+        titles={run.label: run.title for record in records for run in record.kernels},
+        runs=tuple(records),
+        warnings=tuple(warnings),
+    )
+
+
+def _one_gpu(
+    evaluated: Sequence[Evaluated], records: Sequence[RunRecord]
+) -> tuple[str, tuple[int, int] | None]:
+    seen = {(item.launch.gpu, item.launch.compute_capability): item.launch.id.report for item in evaluated}
+    for record in records:
+        if record.gpu is not None:
+            seen.setdefault((record.gpu.name, record.gpu.compute_capability), record.id)
+    if len(seen) > 1:
+        which = "; ".join(f"{name} in {where}" for (name, _), where in seen.items())
+        raise NotComparableError(
+            f"the runs are of different GPUs: {which}", "Make one article or report for each GPU."
+        )
+    return next(iter(seen), ("", None))
+
+
+def _representatives(evaluated: Sequence[Evaluated], warnings: list[str]) -> dict[tuple[str, str], Evaluated]:
+    """The launch that stands for each (label, problem). Without a registry key each stands for itself."""
+    groups: dict[tuple[str, str], list[Evaluated]] = {}
+    names: dict[str, int] = {}
+    repeated = _repeated(item.launch.label for item in evaluated if item.launch.key is None)
+    for item in evaluated:
+        label = item.launch.label
+        if item.launch.key is None and label in repeated:
+            names[label] = names.get(label, 0) + 1
+            label = f"{label} #{names[label]}"
+        groups.setdefault((label, item.launch.problem), []).append(item)
+    chosen = {}
+    for (label, problem), items in groups.items():
+        chosen[label, problem] = max(items, key=_duration)
+        if len(items) > 1:
+            shown = chosen[label, problem].launch
+            warnings.append(
+                f"{label} {problem}: {len(items)} launches; the counters are those of the longest, "
+                f"{shown.id} ({shown.kernel})"
+            )
+        if not chosen[label, problem].launch.collected:
+            warnings.append(
+                f"{label} {problem}: the launch {chosen[label, problem].launch.id} was not collected"
+            )
+    return chosen
+
+
+def _repeated(labels: Iterable[str]) -> set[str]:
+    once: set[str] = set()
+    twice: set[str] = set()
+    for label in labels:
+        (twice if label in once else once).add(label)
+    return twice
+
+
+def _duration(item: Evaluated) -> float:
+    duration = item.number("duration")
+    return duration if duration == duration else -1.0
+
+
+def _bench_results(
+    records: Sequence[RunRecord],
+) -> dict[tuple[str, str], tuple[RunRecord, Mapping[str, Any]]]:
+    """The bench result of each (label, problem); of several, the hot-cache one of the latest run."""
+    found: dict[tuple[str, str], tuple[RunRecord, Mapping[str, Any]]] = {}
+    for record in sorted(records, key=lambda record: record.started):
+        for result in record.results:
+            if result.get("kind", "bench") != "bench":
+                continue
+            key = (str(result["label"]), str(result["problem"]))
+            if key in found and result.get("cache") == "cold" and found[key][1].get("cache") != "cold":
+                continue
+            found[key] = (record, result)
+    return found
+
+
+def _order(
+    launches: Mapping[tuple[str, str], Evaluated],
+    results: Mapping[tuple[str, str], Any],
+    records: Sequence[RunRecord],
+) -> tuple[str, ...]:
+    """Labels in the order of the runs' own lists, the reference last; then what only reports name."""
+    held = {label for label, _ in (*launches, *results)}
+    listed = [run.label for record in records for run in record.kernels if run.label in held]
+    ordered = dict.fromkeys([*listed, *(label for label, _ in launches), *(label for label, _ in results)])
+    return tuple(sorted(ordered, key=lambda label: label in REFERENCES))
+
+
+def _problems(
+    launches: Mapping[tuple[str, str], Evaluated],
+    results: Mapping[tuple[str, str], Any],
+    records: Sequence[RunRecord],
+) -> tuple[str, ...]:
+    work = {run.problem: run.flops for record in records for run in record.kernels}
+    found = dict.fromkeys(problem for _, problem in (*launches, *results))
+    return tuple(sorted(found, key=lambda problem: work.get(problem, 0.0)))
+
+
+def _add_counters(
+    values: dict[tuple[str, str, str], Traced],
+    label: str,
+    problem: str,
+    item: Evaluated,
+    files: Mapping[str, RunFile],
+) -> None:
+    launch = item.launch
+    file = files.get(launch.id.report, RunFile(launch.id.report, ""))
+
+    def source(formula: str, counters: Iterable[str]) -> Source:
+        read = tuple(
+            (name, held.value, held.unit)
+            for name in counters
+            if (held := launch.counters.get(name)) is not None
+        )
+        return Source(
+            kind="counters",
+            file=file.name,
+            sha256=file.sha256,
+            launch=f"{launch.id.range}.{launch.id.launch}",
+            kernel=launch.name,
+            formula=formula,
+            counters=read,
+        )
+
+    for name, metric in item.metrics.items():
+        values[name, label, problem] = Traced(
+            value=metric.value,
+            unit=metric.unit,
+            source=source(metric.formula, metric.counters),
+            status=metric.status,
+            reason=metric.reason,
+        )
+    names = [name for name, _ in _FLOP_COUNTERS]
+    held = [launch.counters.get(name) for name in names]
+    if all(counter is not None and isinstance(counter.value, (int, float)) for counter in held):
+        total = math.fsum(
+            float(counter.value) * weight
+            for counter, (_, weight) in zip(held, _FLOP_COUNTERS, strict=True)
+            if counter is not None and isinstance(counter.value, (int, float))
+        )
+        formula = "2 * ffma + fadd + fmul (thread level, predicated on)"
+        values["counted_flops", label, problem] = Traced(total, "FLOP", source(formula, names))
+
+
+def _add_bench(
+    values: dict[tuple[str, str, str], Traced],
+    label: str,
+    problem: str,
+    result: Mapping[str, Any],
+    file: RunFile,
+) -> None:
+    protocol = f"{result.get('protocol', '')} protocol, {result.get('cache', 'hot')} cache"
+    for name, key, unit in _BENCH:
+        value = result.get(key)
+        source = Source(
+            kind="bench",
+            file=file.name,
+            sha256=file.sha256,
+            kernel=str(result.get("title", "")),
+            formula=f"results[{label}, {problem}].{key}",
+            note=protocol,
+        )
+        values[name, label, problem] = Traced(
+            value=None if value is None else float(value),
+            unit=unit,
+            source=source,
+            status=Status.NOT_COLLECTED if value is None else Status.OK,
+            reason=f"the bench run {file.name} has no {key} for it" if value is None else "",
+        )
+
+
+@dataclass(slots=True)
+class _Derive:
+    """Adds what is computed from other measurements. A derived value lacks for the reason its input does."""
+
+    values: dict[tuple[str, str, str], Traced]
+    kernels: tuple[str, ...]
+    problems: tuple[str, ...]
+    reference: str
+    records: Sequence[RunRecord]
+
+    def all(self) -> None:
+        self._work()
+        for problem in self.problems:
+            before = ""
+            for kernel in self.kernels:
+                self._of_kernel(kernel, problem)
+                self._against_others(kernel, problem, before)
+                if ("time", kernel, problem) in self.values and kernel != self.reference:
+                    before = kernel
+
+    def _work(self) -> None:
+        for record in self.records:
+            for run in record.kernels:
+                if run.flops:
+                    where, formula = f"{record.id}/run.json", "work model of the kernel"
+                    source = Source(kind="bench", file=where, formula=formula)
+                    self.values["flops", run.label, run.problem] = Traced(run.flops, "FLOP", source)
+
+    def _of_kernel(self, kernel: str, problem: str) -> None:
+        def product(*factors: float) -> float:
+            return math.prod(factors)
+
+        def difference(a: float, b: float) -> float:
+            return a - b
+
+        def ratio(a: float, b: float) -> float:
+            return a / b if b else float("nan")
+
+        here = (kernel, problem)
+        if ("flops", *here) not in self.values and ("counted_flops", *here) in self.values:
+            self._add("flops", *here, "FLOP", "counted_flops", ("counted_flops",), product)
+        add = self._add
+        add("ncu_flop_rate", *here, "FLOP/s", "flops / duration", ("flops", "duration"), ratio)
+        add(
+            "two_factor_model",
+            *here,
+            "fraction",
+            "issue_rate * fma_share",
+            ("issue_rate", "fma_share"),
+            product,
+        )
+        measured = "timed_share_of_peak" if self._has("timed_share_of_peak", *here) else "share_of_peak"
+        add("measured_share", *here, "fraction", measured, (measured,), product)
+        for name, model, against in (
+            ("two_factor_error", "two_factor_model", "measured_share"),
+            ("model_error", "model_share_of_peak", "share_of_peak"),
+            ("timed_model_error", "model_share_of_peak", "timed_share_of_peak"),
+        ):
+            add(name, *here, "point", f"{model} - {against}", (model, against), difference)
+        both = ("dram_read_bytes", "dram_write_bytes")
+        add("dram_bytes", *here, "byte", " + ".join(both), both, lambda a, b: a + b)
+        add("flop_per_dram_byte", *here, "FLOP/byte", "flops / dram_bytes", ("flops", "dram_bytes"), ratio)
+        add(
+            "flop_per_l2_byte", *here, "FLOP/byte", "flops / l2_read_bytes", ("flops", "l2_read_bytes"), ratio
+        )
+
+    def _against_others(self, kernel: str, problem: str, before: str) -> None:
+        def against(name: str, other: str, flip: bool) -> None:
+            mine, theirs = ("time", kernel, problem), ("time", other, problem)
+            if mine not in self.values or theirs not in self.values:
+                return
+            a, b = self.values[mine].number, self.values[theirs].number
+            formula = f"time({other}) / time({kernel})"
+            source = Source(kind="derived", formula=formula, inputs=(_call(*mine), _call(*theirs)))
+            value = b / a if a else float("nan")
+            if value == value:
+                self.values[name, kernel, problem] = Traced(value, "fraction" if flip else "", source)
+            else:
+                self.values[name, kernel, problem] = Traced(
+                    None, "fraction" if flip else "", source, Status.NOT_COLLECTED, NO_BENCH
+                )
+
+        if self.reference:
+            against("share_of_reference", self.reference, True)
+        if before and kernel != self.reference:
+            against("speedup", before, False)
+
+    def _has(self, name: str, kernel: str, problem: str) -> bool:
+        found = self.values.get((name, kernel, problem))
+        return found is not None and found.number == found.number
+
+    def _add(
+        self,
+        name: str,
+        kernel: str,
+        problem: str,
+        unit: str,
+        formula: str,
+        inputs: tuple[str, ...],
+        function: Callable[..., float],
+    ) -> None:
+        found = [self.values.get((item, kernel, problem)) for item in inputs]
+        if all(item is None for item in found):
+            return
+        source = Source(
+            kind="derived", formula=formula, inputs=tuple(_call(item, kernel, problem) for item in inputs)
+        )
+        numbers = [item.number if item is not None else float("nan") for item in found]
+        if all(number == number for number in numbers):
+            value = function(*numbers)
+            status = Status.OK if value == value else Status.UNDEFINED
+            self.values[name, kernel, problem] = Traced(
+                value if value == value else None, unit, source, status
+            )
+            return
+        at = next(index for index, number in enumerate(numbers) if number != number)
+        lacking = found[at]
+        self.values[name, kernel, problem] = Traced(
+            None,
+            unit,
+            source,
+            lacking.status if lacking is not None else Status.NOT_COLLECTED,
+            lacking.reason if lacking is not None and lacking.reason else f"needs {inputs[at]}",
+        )
+
+
+def _call(name: str, kernel: str, problem: str) -> str:
+    return f"{name}({kernel}, {problem})" if problem else f"{name}({kernel})"

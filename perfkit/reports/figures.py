@@ -1,0 +1,98 @@
+"""The data of the article's figures as tables, and the climb's bars, read off measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from perfkit.model import Cell, Column, Table
+from perfkit.model.claims import ClaimResult
+from perfkit.model.measurements import Measurements
+from perfkit.model.traced import Roofline
+from perfkit.reports.plots import Bar, bars
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def climb_bars(measurements: Measurements, problem: str) -> tuple[list[Bar], str]:
+    """(bars, "timed" or "under ncu"): speeds by event timing where there are any, else by ncu's duration."""
+    for name, how in (("flop_rate", "timed"), ("ncu_flop_rate", "under ncu")):
+        found = [
+            Bar(kernel, value, emphasis=kernel == measurements.reference)
+            for kernel in measurements.kernels
+            if (value := measurements.number(name, kernel, problem)) == value
+        ]
+        if found:
+            return found, how
+    return [], ""
+
+
+def climb_figure(measurements: Measurements, problem: str) -> tuple[Figure | None, str]:
+    """(figure, its title), or (None, why there is none)."""
+    values, how = climb_bars(measurements, problem)
+    if not values:
+        return None, "neither a timing nor FLOPs with a duration in the runs"
+    where = ", ".join(part for part in (measurements.gpu, problem) if part)
+    title = f"The climb ({where})"
+    return bars(title, values, "FLOP/s", f"Speed, {how}"), title
+
+
+def roofline_table(data: Roofline) -> Table:
+    """What the roofline shows: kernels first, then the ceilings with where they come from."""
+    columns = (
+        Column("name", "Kernel or ceiling"),
+        Column("level", "Against"),
+        Column("intensity", "Intensity", data.intensity_unit, 2),
+        Column("rate", "Speed or limit"),
+        Column("origin", "Origin"),
+    )
+    rows = [
+        (
+            Cell(point.label),
+            Cell(point.level),
+            Cell(point.intensity),
+            Cell(point.rate, unit=data.rate_unit),
+            Cell("counters"),
+        )
+        for point in data.points
+    ]
+    rows += [
+        (
+            Cell(ceiling.name),
+            Cell("peak" if ceiling.kind == "compute" else "bandwidth"),
+            Cell(None),
+            Cell(ceiling.value, unit=ceiling.unit),
+            Cell(ceiling.origin),
+        )
+        for ceiling in data.ceilings
+    ]
+    return Table("roofline", data.title, columns, tuple(rows), notes=data.missing)
+
+
+def claims_table(results: Sequence[ClaimResult], gpu: str) -> Table:
+    """A row a claim: what became of it, both values, and why where it was not decided."""
+    columns = (
+        Column("id", "Claim"),
+        Column("outcome", "Outcome"),
+        Column("measured", "Measured"),
+        Column("stated", "Said"),
+        Column("expression", "Expression"),
+        Column("reason", "Reason"),
+    )
+    rows = tuple(
+        (
+            Cell(result.claim.id),
+            Cell(result.outcome.value),
+            Cell(result.measured),
+            Cell(result.stated),
+            Cell(result.claim.expression),
+            Cell(result.reason),
+        )
+        for result in results
+    )
+    counts: dict[str, int] = {}
+    for result in results:
+        counts[result.outcome.value] = counts.get(result.outcome.value, 0) + 1
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    return Table("claims", f"Claims on {gpu}: {summary}", columns, rows)

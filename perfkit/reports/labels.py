@@ -1,0 +1,97 @@
+"""Where to put labels so that they overlap neither each other nor what is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Point = tuple[float, float]
+_GAP = 5.0  # pixels between a point and the label beside it
+_STEPS = (0.0, 12.0, 26.0, 44.0, 66.0, 92.0)
+# Directions in order of preference: right, left, above, below, then the diagonals.
+_ANGLES = (0, 180, 90, 270, 45, 135, 315, 225, 22, 158, 338, 202)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle in pixels."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    def overlap(self, other: Box) -> float:
+        """Area shared with `other`."""
+        width = min(self.x1, other.x1) - max(self.x0, other.x0)
+        height = min(self.y1, other.y1) - max(self.y0, other.y0)
+        return width * height if width > 0 and height > 0 else 0.0
+
+    def crossed_by(self, a: Point, b: Point) -> bool:
+        """Whether the segment from a to b goes through the box (Liang-Barsky clipping)."""
+        start, end = 0.0, 1.0
+        for origin, delta, low, high in (
+            (a[0], b[0] - a[0], self.x0, self.x1),
+            (a[1], b[1] - a[1], self.y0, self.y1),
+        ):
+            if delta == 0:
+                if not low <= origin <= high:
+                    return False
+                continue
+            first, second = sorted(((low - origin) / delta, (high - origin) / delta))
+            start, end = max(start, first), min(end, second)
+        return start <= end
+
+
+def place(
+    anchors: Sequence[Point],
+    sizes: Sequence[tuple[float, float]],
+    obstacles: Sequence[Box],
+    lines: Sequence[tuple[Point, Point]],
+    area: Box,
+) -> list[Box]:
+    """A box for each label, greedily from the most crowded anchor on; sizes are (width, height) in pixels.
+
+    The best of a ring of candidates is taken: no overlap first, then not over a line, then near. Where all
+    overlap, the least bad one is.
+    """
+    taken = list(obstacles)
+    placed: dict[int, Box] = {}
+    crowded = sorted(range(len(anchors)), key=lambda index: -_neighbours(anchors, index))
+    for index in crowded:
+        best = min(
+            _candidates(anchors[index], sizes[index]),
+            key=lambda candidate: _cost(candidate, taken, lines, area),
+        )
+        placed[index] = best[0]
+        taken.append(best[0])
+    return [placed[index] for index in range(len(anchors))]
+
+
+def _neighbours(anchors: Sequence[Point], index: int) -> int:
+    x, y = anchors[index]
+    return sum(1 for other in anchors if math.hypot(other[0] - x, other[1] - y) < 40)
+
+
+def _candidates(anchor: Point, size: tuple[float, float]) -> Iterator[tuple[Box, float]]:
+    """(box, distance penalty) around the anchor."""
+    width, height = size
+    for step in _STEPS:
+        for rank, angle in enumerate(_ANGLES):
+            dx, dy = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+            x = anchor[0] + dx * (width / 2 + _GAP + step)
+            y = anchor[1] + dy * (height / 2 + _GAP + step)
+            box = Box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+            yield box, step + rank * 0.3
+
+
+def _cost(
+    candidate: tuple[Box, float], taken: Sequence[Box], lines: Sequence[tuple[Point, Point]], area: Box
+) -> float:
+    box, penalty = candidate
+    covered = sum(box.overlap(other) for other in taken)
+    whole = (box.x1 - box.x0) * (box.y1 - box.y0)
+    outside = whole - box.overlap(area)
+    crossed = sum(30.0 for a, b in lines if box.crossed_by(a, b))
+    return 10.0 * covered + 20.0 * outside + crossed + penalty
