@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from perfkit.analysis.metrics import MetricSets
-    from perfkit.model import Evaluated, Launch, Report, Table
+    from perfkit.model import Comparison, Evaluated, Launch, Report, Table
 
 __all__ = ["Profile", "find_reports", "load", "profile"]
 
@@ -100,7 +100,7 @@ class Profile:
         from perfkit.analysis.tables import launch_table, set_tables
 
         chosen = list(sets) if sets is not None else [one for one in self.sets.sets if self._has(one)]
-        return [launch_table(self.evaluated), *set_tables(self.evaluated, self.sets, chosen)]
+        return [launch_table(self.evaluated, self.sets), *set_tables(self.evaluated, self.sets, chosen)]
 
     def select(
         self, *, kernel: str = "", launch: Sequence[str] = (), nvtx: str = "", gpu: str = ""
@@ -114,22 +114,24 @@ class Profile:
         evaluated = tuple(one for one in self.evaluated if one.launch.id in kept)
         return Profile(evaluated, self.reports, self.sets, self.names)
 
-    def explain(self, a: Any = 0, b: Any = 1, **options: Any) -> Any:
-        """Why launch `b` is slower or faster than launch `a`: indices into `launches`, or kernel labels."""
+    def explain(self, a: int | str = 0, b: int | str = 1, **options: Any) -> Comparison:
+        """Why `b` is slower or faster than `a`: an index into `launches`, or a kernel's label (all its
+        launches).
+
+        Raises NotComparableError, with the reason, for launches that must not be compared.
+        """
         from perfkit.analysis.explain import explain
 
-        return explain(self._one(a), self._one(b), **options)
+        return explain(self._side(a), self._side(b), **options)
 
-    def _one(self, which: Any) -> Evaluated:
+    def _side(self, which: int | str) -> list[Evaluated]:
         if isinstance(which, int):
-            return self.evaluated[which]
-        matching = [one for one in self.evaluated if str(which) in (one.launch.label, one.launch.kernel)]
-        if len(matching) != 1:
-            raise UsageError(
-                f"{which!r} names {len(matching)} of {len(self)} launches",
-                "Give the index of a launch instead.",
-            )
-        return matching[0]
+            return [self.evaluated[which]]
+        matching = [one for one in self.evaluated if which in (one.launch.label, one.launch.kernel)]
+        if not matching:
+            known = ", ".join(dict.fromkeys(one.label for one in self.launches))
+            raise UsageError(f"no launch is called {which!r}", f"There are: {known}.")
+        return matching
 
     def _has(self, name: str) -> bool:
         return any(metric in self.names for metric in self.sets.sets[name].metrics)
@@ -137,7 +139,8 @@ class Profile:
     def __repr__(self) -> str:
         kernels = list(dict.fromkeys(one.label for one in self.launches))
         shown = ", ".join(kernels[:6]) + (", ..." if len(kernels) > 6 else "")
-        return f"Profile({len(self)} launches of {shown}; {len(self.reports)} reports, {len(self.problems)} problems)"
+        counts = f"{len(self.reports)} reports, {len(self.problems)} problems"
+        return f"Profile({len(self)} launches of {shown}; {counts})"
 
     def _repr_html_(self) -> str:
         from perfkit.reports import render
@@ -201,7 +204,8 @@ def find_reports(target: str | Path) -> list[Path]:
     if path.exists() or (path.suffix.lower() in _EXTENSIONS and not glob.has_magic(str(target))):
         return [path]
     if glob.has_magic(str(target)):
-        matched = sorted(glob.glob(str(target), recursive=True))
+        # Path.glob refuses absolute patterns.
+        matched = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
         files = [
             file for one in matched for file in (find_reports(one) if Path(one).is_dir() else [Path(one)])
         ]

@@ -190,7 +190,8 @@ def _walk(path: Path, data: mmap.mmap) -> Container:
         if header_at + length > size and length <= _LARGEST_HEADER:
             truncated = True
             problems.append(
-                f"is truncated: it ends at byte {size:,}, inside a block header; launches after it cannot be counted"
+                f"is truncated: it ends at byte {size:,}, inside a block header;"
+                " launches after it cannot be counted"
             )
             break
         header = data[header_at : header_at + length] if length <= _LARGEST_HEADER else b""

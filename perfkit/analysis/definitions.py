@@ -19,9 +19,10 @@ _CHIPS_FILE = "chips.toml"
 _DEVICES_FILE = Path(__file__).parent / "devices.toml"
 
 _METRIC_KEYS = {
-    "title", "unit", "doc", "digits", "range", "formula", "collect", "section", "hidden", "detail", "refuse", "pick",
-    "among", "except", "sum", "note_ideal",
+    "title", "unit", "doc", "digits", "range", "formula", "collect", "section", "hidden", "detail", "refuse",
+    "pick", "among", "except", "sum", "note_ideal",
 }  # fmt: skip
+_ACRONYMS = {"gmma", "imc", "lg", "mio", "tex"}
 _SET_KEYS = {"title", "doc", "also", "metrics", "each"}
 
 
@@ -38,7 +39,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The metric has no meaning for a launch in which metric `when` exceeds `above` (a metric or a number)."""
+    """The metric has no meaning for a launch whose metric `when` exceeds `above`, a formula."""
 
     when: str
     above: Expression
@@ -295,12 +296,17 @@ def _expanded(each: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fill(entry: Any, key: str, value: str) -> Any:
     if isinstance(entry, str):
-        return entry.replace(f"<{key}>", value).replace(f"<{key} words>", value.replace("_", " "))
+        return entry.replace(f"<{key}>", value).replace(f"<{key} words>", _words(value))
     if isinstance(entry, list):
         return [_fill(one, key, value) for one in entry]
     if isinstance(entry, dict):
         return {name: _fill(one, key, value) for name, one in entry.items()}
     return entry
+
+
+def _words(reason: str) -> str:
+    """ncu's name of a stall reason as people write it: "LG throttle"."""
+    return " ".join(one.upper() if one in _ACRONYMS else one for one in reason.split("_"))
 
 
 def _line_of(text: str, metric: str) -> int:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 LONG_COLUMNS = (
-    "report", "range", "launch", "kernel", "key", "problem", "gpu", "metric", "value", "text", "unit", "status", "reason",
+    "report", "range", "launch", "kernel", "key", "problem", "gpu", "metric", "value", "text",
+    "unit", "status", "reason",
 )  # fmt: skip
 
 
@@ -27,8 +28,8 @@ def long_frame(evaluated: Iterable[Evaluated]) -> DataFrame:
     for one in evaluated:
         launch = one.launch
         head = (
-            launch.id.report, launch.id.range, launch.id.launch, launch.kernel, launch.key or "", launch.problem,
-            launch.gpu,
+            launch.id.report, launch.id.range, launch.id.launch, launch.kernel, launch.key or "",
+            launch.problem, launch.gpu,
         )  # fmt: skip
         for value in one.metrics.values():
             text = value.value if isinstance(value.value, str) else ""

@@ -221,7 +221,7 @@ class _Evaluation:
             try:
                 refused = self.metric(refusal.when) > refusal.above.compute(self)
             except (Missing, Undefined):
-                continue  # without opcode counts the kind of work is not known, and nothing is refused on suspicion
+                continue  # without opcode counts the kind of work is unknown: no refusal on suspicion
             if refused:
                 return self._without(metric, Status.UNDEFINED, refusal.reason, alternative)
         status = Status.OK if in_range(number, metric.range) else Status.INVALID
@@ -282,7 +282,8 @@ class _Evaluation:
             return self._without(metric, Status.NOT_COLLECTED, "the launch was not collected")
         needed = self._needed(metric)
         section = f" or `--section {metric.section}`" if metric.section else ""
-        reason = f"not in the report: {', '.join(needed)}; collect with `ncu --metrics {','.join(needed)}`{section}"
+        how = f"collect with `ncu --metrics {','.join(needed)}`{section}"
+        reason = f"not in the report: {', '.join(needed)}; {how}"
         return self._without(metric, Status.NOT_COLLECTED, reason if needed else "not in the report")
 
     def _needed(self, metric: Metric) -> tuple[str, ...]:

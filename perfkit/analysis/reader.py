@@ -152,7 +152,7 @@ def _getters(module: Any) -> dict[int, str]:
 
 
 def _may_have_instances(name: str) -> bool:
-    """Metrics with a rollup (`.sum`) have none; asking each of them would cost a tenth of the reading time."""
+    """Metrics with a rollup (`.sum`) have none; asking each would cost a tenth of the reading time."""
     if name.startswith(("device__", "launch__")):
         return name.startswith("launch__occupancy_per")
     return "." not in name or ":" in name

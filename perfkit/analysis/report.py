@@ -110,7 +110,8 @@ def _assemble(path: Path, checked: container.Container, raw: list[reader.RawLaun
     lost = max(checked.lost, checked.expected_launches - len(launches))
     if lost > 0 and not checked.truncated:
         problems.append(
-            f"is damaged: it declares {checked.expected_launches} launches and ncu_report reads {len(launches)}; {lost} lost"
+            f"is damaged: it declares {checked.expected_launches} launches and ncu_report reads"
+            f" {len(launches)}; {lost} lost"
         )
     elif lost < 0:
         problems.append(
@@ -132,7 +133,8 @@ def _why_empty(checked: container.Container, problems: list[str]) -> str:
         return f"no launch can be read: the file {'; '.join(problems)}"
     if checked.expected_launches == 0:
         return "holds no launch: no kernel was profiled"
-    return f"no launch can be read; the report was made by ncu {checked.ncu_version}, the reader is {library_version()}"
+    versions = f"the report was made by ncu {checked.ncu_version}, the reader is {library_version()}"
+    return f"no launch can be read; {versions}"
 
 
 def _launch(report: str, version: str, raw: reader.RawLaunch) -> Launch:

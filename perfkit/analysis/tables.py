@@ -12,6 +12,7 @@ from perfkit.analysis.metrics import MetricSets
 from perfkit.errors import UsageError
 from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, Status, Table
 
+_Grid = tuple[list[Column], list[tuple[Cell, ...]]]
 SIDE_BY_SIDE = 8  # up to so many launches become columns
 
 
@@ -33,7 +34,7 @@ def labels(launches: Sequence[Launch]) -> list[str]:
     return result
 
 
-def launch_table(evaluated: Sequence[Evaluated]) -> Table:
+def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
     """Every launch: where it is, what it is, and whether it was collected."""
     several_reports = len({one.launch.id.report for one in evaluated}) > 1
     columns = [
@@ -51,7 +52,7 @@ def launch_table(evaluated: Sequence[Evaluated]) -> Table:
     for one in evaluated:
         launch = one.launch
         index = f"{launch.id.range}.{launch.id.launch}" if launch.id.range else str(launch.id.launch)
-        duration = one.metrics.get("duration")
+        duration = one.metrics.get("duration") or sets.evaluate(launch, ["duration"]).metrics["duration"]
         rows.append(
             (
                 *([Cell(Path(launch.id.report).name)] if several_reports else []),
@@ -62,7 +63,7 @@ def launch_table(evaluated: Sequence[Evaluated]) -> Table:
                 Cell(f"{launch.compute_capability[0]}.{launch.compute_capability[1]}"),
                 Cell(_dim3(launch.grid)),
                 Cell(_dim3(launch.block)),
-                Cell(None, Status.NOT_COLLECTED) if duration is None else cell(duration),
+                cell(duration),
             )
         )
     if not any(one.launch.problem for one in evaluated):
@@ -165,7 +166,8 @@ def _rows(
 
 def _with_values(metrics: Sequence[str], evaluated: Sequence[Evaluated]) -> tuple[list[str], tuple[str, ...]]:
     """The metrics that any launch answers; the others go into notes, by why they have no value."""
-    kept, why = [], {}
+    kept: list[str] = []
+    why: dict[tuple[Status, str], list[str]] = {}
     for metric in metrics:
         values = [one.metrics[metric] for one in evaluated]
         if any(value.value is not None or value.status is Status.UNDEFINED for value in values):
@@ -204,9 +206,9 @@ def aggregate_tables(
         Column("left_out", "not collected"),
     )
     rows = tuple((*(Cell(text) for text in g.key), Cell(g.used), Cell(len(g.left_out))) for g in groups)
-    how = {
-        "total": "Counters are added over the launches and formulas evaluated on the sums: a ratio is a ratio of sums.",
-    }.get(function, f"Each metric's {function} over the launches of a group.")
+    how = f"Each metric's {function} over the launches of a group."
+    if function == "total":
+        how = "Counters are added over the launches, then the formulas evaluated: a ratio is a ratio of sums."
     first = Table("groups", f"Groups ({function} by {', '.join(by)})", columns, rows, (how,))
     headings = [" ".join(one for one in g.key if one) for g in groups]
     return [first, *set_tables([g.aggregate for g in groups], sets, names, headings=headings)]

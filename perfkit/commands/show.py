@@ -65,27 +65,23 @@ def show(
 ) -> None:
     """Show the launches and metrics of reports: a few side by side, many one a row."""
     _check_format(fmt, output)
-    profile, failures = _load(targets, sets or [], jobs, every_counter=bool(raw))
+    profile, names, failures = _load(targets, sets or [], jobs, every_counter=bool(raw))
     shown = profile
     if profile.launches and (kernel or launch or nvtx or gpu):
         shown = profile.select(kernel=kernel, launch=launch or (), nvtx=nvtx, gpu=gpu)
-    names = [one for one in sets or [] if not one.endswith(".toml") and not Path(one).is_dir()]
-    if shown.launches:
+    if shown.launches or fmt == "json":
         if raw:
             _emit_raw(shown, raw, fmt, output)
         elif aggregate:
             _emit_aggregate(shown, aggregate, by, names, fmt, output)
         else:
             emit_profile(shown, names, fmt, output, detail=detail)
-    account(profile, shown, failures)
+    failures += [ReportError(one.error, one.remedy) for one in profile.reports if one.error]
+    account(profile, shown)
+    for failure in failures[1:]:
+        warn(failure.message)
     if failures:
-        first = failures[0]
-        raise ReportError(f"{len(failures)} of {len(targets)} not read: {first.message}", first.remedy)
-    if any(one.error for one in profile.reports):
-        failed = [one for one in profile.reports if one.error]
-        raise ReportError(
-            f"{len(failed)} of {len(profile.reports)} reports not read; {failed[0].error}", failed[0].remedy
-        )
+        raise failures[0]
     if strict:
         _fail_on_missing(shown)
 
@@ -93,9 +89,7 @@ def show(
 def emit_profile(
     profile: Profile, sets: Sequence[str], fmt: str, output: Path | None = None, *, detail: bool = False
 ) -> None:
-    """Print a profile in a format: tables for people, one long table as csv or parquet, the documented
-    json.
-    """
+    """Print a profile: tables for people, one long table as csv or parquet, the documented json."""
     if fmt == "json":
         from perfkit import __version__
         from perfkit.analysis.launch_json import launches_json
@@ -113,9 +107,9 @@ def tables_of(profile: Profile, sets: Sequence[str] = (), *, detail: bool = Fals
     """The launch table and a table for each set; all sets that were loaded if none is named."""
     from perfkit.analysis.tables import launch_table, set_tables
 
-    chosen = list(sets) or [one for one in profile.sets.sets]
+    chosen = list(sets) or list(profile.sets.sets)
     return [
-        launch_table(profile.evaluated),
+        launch_table(profile.evaluated, profile.sets),
         *set_tables(profile.evaluated, profile.sets, chosen, detail=detail or None),
     ]
 
@@ -125,11 +119,10 @@ def write_parquet(profile: Profile, output: Path | None) -> None:
     if output is None:
         raise UsageError("parquet needs a file", "Give one with -o FILE.parquet.")
     try:
-        import pyarrow  # noqa: F401 - only whether it is there
+        output.parent.mkdir(parents=True, exist_ok=True)
+        profile.frame().to_parquet(output, index=False)
     except ImportError:
         raise UsageError("parquet needs pyarrow", "Install it: pip install 'perfkit[parquet]'.") from None
-    try:
-        profile.frame().to_parquet(output, index=False)
     except OSError as error:
         raise UsageError(
             f"cannot write {output}: {error.strerror or error}", "Choose another file with -o."
@@ -137,8 +130,8 @@ def write_parquet(profile: Profile, output: Path | None) -> None:
     note(f"wrote {output}")
 
 
-def account(profile: Profile, shown: Profile, failures: Sequence[PerfkitError] = ()) -> None:
-    """Say on stderr what became of every launch: shown, left out, not collected, lost, unreadable."""
+def account(profile: Profile, shown: Profile) -> None:
+    """Say on stderr what became of every launch of the files that were read."""
     read = [one for one in profile.reports if not one.error]
     count = sum(len(one.launches) for one in read)
     parts = [
@@ -149,7 +142,8 @@ def account(profile: Profile, shown: Profile, failures: Sequence[PerfkitError] =
     missing = [one for one in profile.launches if not one.collected]
     if missing:
         parts.append(
-            f"{len(missing)} not collected: {_listed([f'{Path(m.id.report).name}:{m.id.launch}' for m in missing])}"
+            f"{len(missing)} not collected: "
+            + _listed([f"{Path(one.id.report).name}:{one.id.launch}" for one in missing])
         )
     lost = sum(one.lost for one in profile.reports)
     if lost:
@@ -157,12 +151,8 @@ def account(profile: Profile, shown: Profile, failures: Sequence[PerfkitError] =
         parts.append(f"{least}{lost} lost")
     note("; ".join(parts))
     for one in profile.reports:
-        if one.error:
-            warn(one.error)
         for problem in one.problems if not one.error else ():
             warn(f"{one.path}: {problem}")
-    for failure in failures:
-        warn(failure.message)
     _warn_of_newer(read)
 
 
@@ -173,8 +163,8 @@ def _warn_of_newer(reports: Sequence[Report]) -> None:
     newer = [one for one in reports if reader and _release(one.ncu_version) > _release(reader)]
     if newer:
         warn(
-            f"{_listed([one.path for one in newer])}: made by ncu {newer[0].ncu_version}, newer than the reader"
-            f" ({reader}): metrics may be missing; pip install --upgrade ncu-report"
+            f"{_listed([one.path for one in newer])}: made by ncu {newer[0].ncu_version}, newer than the"
+            f" reader ({reader}): metrics may be missing; pip install --upgrade ncu-report"
         )
 
 
@@ -184,8 +174,8 @@ def _release(text: str) -> tuple[int, ...]:
 
 def _load(
     targets: Sequence[str], sets: Sequence[str], jobs: int, *, every_counter: bool
-) -> tuple[Profile, list[PerfkitError]]:
-    """Read everything that can be read; what is nothing at all becomes a failure that is told at the end."""
+) -> tuple[Profile, list[str], list[PerfkitError]]:
+    """The profile, the sets to show, and the targets that are nothing at all (told at the end)."""
     from perfkit.analysis.metrics import load_metric_sets
     from perfkit.api import find_reports, load
 
@@ -210,7 +200,7 @@ def _load(
             files, names or None, jobs=jobs, keep_going=True, metric_sets=definitions, progress=progress,
             every_counter=every_counter,
         )  # fmt: skip
-    return profile, failures
+    return profile, names, failures
 
 
 def _emit_raw(profile: Profile, pattern: str, fmt: str, output: Path | None) -> None:
@@ -247,7 +237,8 @@ def _fail_on_missing(profile: Profile) -> None:
     for one in profile.evaluated:
         if names := missing(one):
             raise CheckFailedError(
-                f"--strict: {one.launch.id} ({one.launch.label}) has no value for {len(names)} metrics: {_listed(names)}",
+                f"--strict: {one.launch.id} ({one.launch.label}) has no value for {len(names)} metrics:"
+                f" {_listed(names)}",
                 one.metrics[names[0]].reason,
             )
 
