@@ -13,7 +13,7 @@ import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
 from perfkit.commands._program import ProgramCommand, program_of
-from perfkit.errors import UsageError
+from perfkit.errors import PerfkitError, UsageError
 
 if TYPE_CHECKING:
     from perfkit.model import KernelSpec
@@ -267,15 +267,28 @@ def _show(done: Profiled, settings: Settings, shown: _Output) -> None:
     from perfkit.commands._run_tables import summary_line, verification_table
 
     if done.record.reports:
-        from perfkit.commands._side_by_side import side_by_side
-
-        tables = side_by_side([done.path / name for name in done.record.reports], settings.sets)
-        verification = verification_table(done.record)
-        emit_tables([*tables, *([verification] if verification else [])], shown.fmt, shown.path)
+        try:
+            _show_counters(done, settings, shown)
+        except PerfkitError as error:
+            if not done.problem:
+                raise
+            warn(error.message)  # the report of a run that went wrong may be cut; the run's own error matters
+    verification = verification_table(done.record)
+    if verification and shown.fmt == "terminal" and shown.path is None:
+        emit_tables([verification], "terminal")
     note(summary_line(done.record))
     note(f"run: {done.path}")
     if done.problem:
         raise done.problem
+
+
+def _show_counters(done: Profiled, settings: Settings, shown: _Output) -> None:
+    from perfkit.api import load
+    from perfkit.commands.show import account, emit_profile
+
+    profile = load([done.path / name for name in done.record.reports], settings.sets or None)
+    emit_profile(profile, settings.sets, shown.fmt, shown.path)
+    account(profile, profile)
 
 
 def _show_list(done: Profiled, shown: _Output) -> None:
