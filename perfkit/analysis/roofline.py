@@ -184,7 +184,7 @@ def _compute_peak(items: Sequence[Evaluated]) -> Ceiling | None:
     for item in items:
         per_cycle = first(*(counter(item.launch, name) for name in _FFMA_PEAK))
         if per_cycle * clock > 0:
-            origin = f"counters: {per_cycle:g} FMA a cycle (peak_sustained) x 2 x {clock / 1e6:.0f} MHz"
+            origin = f"counters: {per_cycle:g} FMA/cycle x 2 x {clock / 1e6:.0f} MHz"
             return Ceiling("FP32", "compute", 2 * per_cycle * clock, "FLOP/s", origin)
     for item in items:
         lanes = _LANES.get(item.launch.compute_capability)

@@ -184,7 +184,7 @@ def _check(name: str, measurements: Measurements, folder: Path | None, fmt: str)
     found = load_claims(shipped_claims() if name == SHIPPED else Path(name))
     results = [decide(claim, measurements) for claim in found]
     table = claims_table(results, measurements.gpu)
-    emit_tables([table], fmt)
+    emit_tables([claims_table(results, measurements.gpu, brief=True) if fmt == "terminal" else table], fmt)
     if folder is not None:
         from perfkit.reports import SUFFIXES, render
 

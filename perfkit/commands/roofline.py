@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perfkit.commands._console import emit, emit_tables, note, warn
+from perfkit.commands._console import emit, emit_tables, note
 from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ def _draw(
     data = compute(
         measurements, choose_problem(measurements, problem), Options(levels, instructions, measured)
     )
-    for missing in data.missing:
-        warn(missing)
     emit_tables([roofline_table(data)], fmt)
     if output is None:
         return

@@ -39,7 +39,8 @@ extern "C" __global__ void fma_rate(float* out, float a, float b, int rounds)
 extern "C" __global__ void copy(float4* __restrict__ to, const float4* __restrict__ from, long long count)
 {
     const long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += step) to[i] = from[i];
+    const long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    for (long long i = first; i < count; i += step) to[i] = from[i];
 }
 """
 
@@ -101,4 +102,4 @@ def _time(cupy: Any, launch: Any) -> float:
         stop.record()
         stop.synchronize()
         times.append(1e-3 * cupy.cuda.get_elapsed_time(start, stop))
-    return median(times)
+    return float(median(times))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -70,29 +71,23 @@ def roofline_table(data: Roofline) -> Table:
     return Table("roofline", data.title, columns, tuple(rows), notes=data.missing)
 
 
-def claims_table(results: Sequence[ClaimResult], gpu: str) -> Table:
-    """A row a claim: what became of it, both values, and why where it was not decided."""
-    columns = (
+def claims_table(results: Sequence[ClaimResult], gpu: str, *, brief: bool = False) -> Table:
+    """A row a claim: what became of it, both values, why; `brief` leaves out expression and text."""
+    columns = [
         Column("id", "Claim"),
         Column("outcome", "Outcome"),
         Column("measured", "Measured"),
         Column("stated", "Said"),
-        Column("expression", "Expression"),
         Column("reason", "Reason"),
-    )
-    rows = tuple(
-        (
-            Cell(result.claim.id),
-            Cell(result.outcome.value),
-            Cell(result.measured),
-            Cell(result.stated),
-            Cell(result.claim.expression),
-            Cell(result.reason),
-        )
-        for result in results
-    )
-    counts: dict[str, int] = {}
+    ]
+    if not brief:
+        columns += [Column("expression", "Expression"), Column("text", "Statement")]
+    rows = []
     for result in results:
-        counts[result.outcome.value] = counts.get(result.outcome.value, 0) + 1
+        texts = [result.claim.id, result.outcome.value, result.measured, result.stated, result.reason]
+        if not brief:
+            texts += [result.claim.expression, result.claim.text]
+        rows.append(tuple(Cell(text) for text in texts))
+    counts = Counter(result.outcome.value for result in results)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    return Table("claims", f"Claims on {gpu}: {summary}", columns, rows)
+    return Table("claims", f"Claims on {gpu}: {summary}", tuple(columns), tuple(rows))
