@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -175,8 +176,8 @@ def hodges_lehmann(values: Sequence[float] | Floats, confidence: float = 0.95) -
     """Median of all Walsh averages (x_i + x_j) / 2, i <= j, with the interval of the Wilcoxon signed-rank
     test.
 
-    O(n^2) in time and memory. The interval uses the normal approximation of the signed-rank distribution;
-    it is NaN below 6 values, where none reaches 95 %.
+    O(n^2) in time and memory. The interval is NaN where even the extremes do not reach the confidence
+    (fewer than 6 values at 95 %).
     """
     data = np.asarray(values, dtype=np.float64)
     count = data.size
@@ -185,12 +186,31 @@ def hodges_lehmann(values: Sequence[float] | Floats, confidence: float = 0.95) -
     rows, columns = np.triu_indices(count)
     walsh = np.sort((data[rows] + data[columns]) / 2)
     centre = float(np.median(walsh))
-    z = NormalDist().inv_cdf(1 - (1 - confidence) / 2)
-    spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
-    rank = math.floor(count * (count + 1) / 4 - z * spread)
-    if count < 6 or rank < 1:
+    rank = _signed_rank(count, confidence)
+    if rank < 1:
         return Estimate(centre, math.nan, math.nan, count)
     return Estimate(centre, float(walsh[rank - 1]), float(walsh[walsh.size - rank]), count)
+
+
+@lru_cache(maxsize=64)
+def _signed_rank(count: int, confidence: float) -> int:
+    """Which Walsh average (from 1, from either end) bounds the interval; 0 where none does.
+
+    Exact distribution of the signed-rank statistic up to 50 values, normal approximation above.
+    """
+    tail = (1 - confidence) / 2
+    if count > 50:
+        z = NormalDist().inv_cdf(1 - tail)
+        spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
+        return math.floor(count * (count + 1) / 4 - z * spread)
+    # How many of the 2^count sign patterns give each rank sum.
+    patterns = np.zeros(count * (count + 1) // 2 + 1)
+    patterns[0] = 1.0
+    for rank in range(1, count + 1):
+        shifted = patterns[:-rank].copy()
+        patterns[rank:] += shifted
+    below = np.cumsum(patterns) / 2.0**count
+    return int(np.searchsorted(below, tail, side="right"))
 
 
 @dataclass(frozen=True, slots=True)
