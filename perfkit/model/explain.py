@@ -1,8 +1,8 @@
 """Why B is slower than A, as a tree: what analysis/explain.py finds and reports/ draws.
 
-All contributions of a `Comparison` are natural logarithms that add up to ln(T_B / T_A); a contribution c is the factor
-exp(c) on the time, positive where B is slower for it. All contributions of a `PeakLoss` are shares of FP32 peak that
-add up, with the share reached, to 1.
+All contributions of a `Comparison` are natural logarithms that add up to ln(T_B / T_A); a contribution c
+is the factor exp(c) on the time, positive where B is slower for it. All contributions of a `PeakLoss` are
+shares of FP32 peak that add up, with the share reached, to 1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A counter or metric that speaks for a factor, in SI units (fractions 0..1); None where it was not collected."""
+    """A counter or metric that speaks for a factor, in SI units (fractions 0..1); None where it was not
+    collected.
+    """
 
     name: str
     title: str
@@ -44,7 +46,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One cause. `children` add up to `contribution`. `tied` marks a cause too close to its neighbour to rank."""
+    """One cause. `children` add up to `contribution`. `tied` marks a cause too close to its neighbour to
+    rank.
+    """
 
     name: str  # stable key: instructions, issue_rate, warps, stall_lg_throttle, ...
     title: str
@@ -74,7 +78,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """Event timings of a bench run beside ncu's, in seconds and Hz; `clock_share` is the part of ln(B/A) that is clock."""
+    """Event timings of a bench run beside ncu's, in seconds and Hz; `clock_share` is the part of ln(B/A)
+    that is clock.
+    """
 
     time_a: float
     time_b: float
@@ -87,7 +93,8 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """An instruction or a source line and the samples that stalled on it, as a share of the launch's samples times T/T_A.
+    """An instruction or a source line and the samples that stalled on it, as a share of the launch's
+    samples times T/T_A.
 
     So `after - before` is time: 0.10 means a tenth of A's time more is spent there in B.
     """
@@ -101,7 +108,9 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`perfkit explain A B`. sum(factors) + residual = log_ratio; `work_ratio` is B's work over A's (1 for the same problem)."""
+    """`perfkit explain A B`. sum(factors) + residual = log_ratio; `work_ratio` is B's work over A's (1 for
+    the same problem).
+    """
 
     a: Side
     b: Side
@@ -149,3 +158,22 @@ class Waterfall:
     end_label: str
     end: float
     unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """A kernel held to fewer blocks per SM: slowdowns in cycles over the kernel as it is, and the relative
+    error.
+    """
+
+    label: str
+    problem: str
+    blocks_before: int
+    blocks_after: int
+    predicted: float
+    simple: float  # predicted with 1 - (1 - r)^W
+    observed: float
+    error: float  # predicted / observed - 1
+    issue_rate_predicted: float
+    issue_rate_observed: float
+    moved: tuple[str, ...]  # what else than residency moved
