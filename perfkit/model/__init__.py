@@ -26,6 +26,7 @@ from perfkit.model.explain import (
 )
 from perfkit.model.kernels import Argument, BuildResult, KernelSpec, LoopMix
 from perfkit.model.report import Report
+from perfkit.model.rules import Finding, Rule, RuleOutcome
 from perfkit.model.runs import GpuInfo, KernelRun, RunRecord, Verification
 from perfkit.model.table import Cell, Column, Table
 from perfkit.model.values import Counter, Dim3, Evaluated, Launch, LaunchId, MetricValue, Status
@@ -43,6 +44,7 @@ __all__ = [
     "Evaluated",
     "Evidence",
     "Factor",
+    "Finding",
     "GpuInfo",
     "Intervention",
     "KernelRun",
@@ -55,6 +57,8 @@ __all__ = [
     "PairSamples",
     "PeakLoss",
     "Report",
+    "Rule",
+    "RuleOutcome",
     "RunRecord",
     "SelfTest",
     "SensorSample",
