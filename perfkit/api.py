@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import PerfkitError, ReportError, UsageError
+from perfkit.profiling_api import profile
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -226,10 +227,3 @@ def _reports_of_run(text: str) -> list[Path]:
             "Name a .ncu-rep file, a folder of them, or a run that `perfkit runs` lists.",
         ) from error
     return run_reports(folder)
-
-
-def profile(*args: Any, **options: Any) -> Any:
-    """Build kernels, launch them under ncu and load the result; see perfkit.profiling_api.profile."""
-    from perfkit import profiling_api  # type: ignore[attr-defined, unused-ignore] # task of another file
-
-    return profiling_api.profile(*args, **options)

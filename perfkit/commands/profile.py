@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import dataclasses
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,10 @@ from perfkit.commands._program import ProgramCommand, program_of
 from perfkit.errors import PerfkitError, UsageError
 
 if TYPE_CHECKING:
-    from perfkit.model import KernelSpec
     from perfkit.profiler.ncu_command import Filters
     from perfkit.profiler.session import KernelRequest, Profiled, Settings
 
 SETTINGS = {"cls": ProgramCommand}
-_HELD = re.compile(r"(.+)@(\d+)")
 # One pass, no flushed caches, and what tells launches apart: enough to see what a program launches.
 _LISTING = ("gpu__time_duration.sum", "launch__registers_per_thread")
 
@@ -73,6 +71,9 @@ def profile(
     timeout: float = typer.Option(None, "--timeout", metavar="SECONDS", help="End it all after this time."),
     clock_control: str = typer.Option("none", "--clock-control", help="none or base."),
     cache_control: str = typer.Option("all", "--cache-control", help="all (flush between passes) or none."),
+    source: bool = typer.Option(
+        False, "--source", help="Also count by instruction, and keep the SASS in the report."
+    ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the ncu command line and stop."),
     fmt: str = typer.Option("terminal", "--format", help="terminal, markdown, csv, json, latex or html."),
     output: Path = typer.Option(None, "-o", "--output", help="Write the tables to this file."),
@@ -92,14 +93,16 @@ def profile(
     filters = Filters(kernel, exclude, tuple(nvtx or ()), skip, count, demangled)
     _check_mode(ctx, program is not None, bool(kernels))
     settings = _settings(sets or [], metrics or [], clock_control, cache_control, timeout, listing=list_)
+    settings = dataclasses.replace(settings, source=source and not list_)
     shown = _Output(fmt, output)
     if program is not None:
         _program(program, settings, filters, shown, cwd, not profiler_range, dry_run, list_)
         return
-    wanted = _wanted(kernels or [], n or [], size or [], blocks_per_sm or [])
-    if dry_run:
-        from perfkit.profiler import session
+    from perfkit.kernels.sizes import parse_sizes
+    from perfkit.profiler import session
 
+    wanted = session.select(kernels or [], parse_sizes(n or [], size or []), blocks_per_sm or [None])
+    if dry_run:
         target = [sys.executable, "-m", "perfkit.kernels.runner", "PLAN.json"]
         emit(session.dry_run(target, settings, Filters(), from_start=False), output)
         return
@@ -164,41 +167,11 @@ def _settings(
 
     if listing:
         return Settings(_LISTING, (), "none", "none", timeout)
-    from perfkit.analysis.metrics import load_metric_sets
-    from perfkit.errors import CannotError
-    from perfkit.kernels.cuda_driver import first_gpu
+    from perfkit.profiling_api import collected
 
-    known = load_metric_sets()
-    names = tuple(sets) or tuple(known.sets)
-    try:
-        chip: tuple[int, int] | None = first_gpu().compute_capability
-    except CannotError:
-        chip = None  # a dry run needs no GPU, and every other run will say that there is none
     extra = [part.strip() for text in metrics for part in text.split(",") if part.strip()]
-    counters = tuple(dict.fromkeys([*known.counters(names, chip), *extra]))
+    counters, names = collected(sets, extra)
     return Settings(counters, names, clock_control, cache_control, timeout)
-
-
-def _wanted(
-    keys: Sequence[str], n: Sequence[int], size: Sequence[str], blocks_per_sm: Sequence[int]
-) -> list[KernelRequest]:
-    """Kernels x sizes x blocks per SM; `KEY@N` names a kernel's blocks per SM itself."""
-    from perfkit.kernels.registry import load_registry, resolve
-    from perfkit.kernels.sizes import parse_sizes
-    from perfkit.profiler.session import requests
-
-    registry = load_registry()
-    sizes = parse_sizes(n, size)
-    blocks: list[int | None] = list(blocks_per_sm) or [None]
-    found: list[KernelRequest] = []
-    for key in keys:
-        held = None if key in registry else _HELD.fullmatch(key)
-        specs: list[KernelSpec] = resolve([held[1] if held else key], registry)
-        found += requests(specs, sizes, [int(held[2])] if held else blocks)
-    unique = {(r.spec.key, r.blocks_per_sm, tuple(sorted(r.size.items()))): r for r in found}
-    # One size after the other: the runner keeps the arrays of one size at a time.
-    order = {tuple(sorted(r.size.items())): i for i, r in reversed(list(enumerate(unique.values())))}
-    return sorted(unique.values(), key=lambda r: order[tuple(sorted(r.size.items()))])
 
 
 def _kernels(

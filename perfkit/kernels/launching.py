@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import CannotError, ToolError, UsageError
@@ -39,29 +39,19 @@ def import_cupy() -> Any:
 
 
 def gpu_info() -> GpuInfo:
-    """The GPU this process runs on (the first visible one). Raises CannotError when there is none."""
-    cupy = import_cupy()
-    runtime = cupy.cuda.runtime
+    """The GPU this process runs on: CuPy's current device. Raises CannotError when there is none.
+
+    `cuda` is the version of the runtime in use, not the newest that the driver supports.
+    """
+    from perfkit.kernels.cuda_driver import query_driver
+
+    runtime = import_cupy().cuda.runtime
+    gpus = query_driver().gpus
     try:
-        properties = runtime.getDeviceProperties(cupy.cuda.Device().id)
-        cuda = runtime.runtimeGetVersion()
+        device, version = int(runtime.getDevice()), int(runtime.runtimeGetVersion())
     except runtime.CUDARuntimeError as error:
         raise CannotError(f"no usable GPU: {error}", "Run `perfkit doctor` to see why.") from error
-    from perfkit.kernels.cuda_driver import driver_version, format_uuid
-
-    return GpuInfo(
-        name=_text(properties["name"]),
-        uuid=format_uuid(bytes(properties["uuid"])),
-        compute_capability=(int(properties["major"]), int(properties["minor"])),
-        sm_count=int(properties["multiProcessorCount"]),
-        driver=driver_version(),
-        cuda=f"{cuda // 1000}.{cuda % 1000 // 10}",
-        memory_bytes=int(properties["totalGlobalMem"]),
-    )
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return replace(gpus[device], cuda=f"{version // 1000}.{version % 1000 // 10}")
 
 
 def make_input(argument: ArgumentPlan, seed: int) -> Array:

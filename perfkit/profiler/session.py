@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,8 @@ from perfkit.errors import (
 )
 from perfkit.kernels.cuda_driver import first_gpu
 from perfkit.kernels.plan import KernelPlan, Plan, plan_kernel, write_plan
-from perfkit.kernels.sizes import check_size, evaluate
+from perfkit.kernels.registry import load_registry, resolve
+from perfkit.kernels.sizes import check_size, evaluate, problem_label
 from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord, Verification
 from perfkit.profiler.ncu import Line, Outcome, Progress, profile_command
 from perfkit.profiler.ncu_command import Filters, NcuOptions, ncu_command, resolve_target
@@ -38,13 +40,15 @@ from perfkit.profiler.run_store import RunFolder, RunStore, load_run
 
 REPORT = "profile.ncu-rep"
 LOG = "ncu.log"
+_HELD = re.compile(r"(.+)@(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to collect: shared by kernels and programs. `timeout` in seconds, None waits for ever.
 
-    `sets` only names the metric sets that `counters` came from, for the record.
+    `sets` only names the metric sets that `counters` came from, for the record. `source` keeps the SASS in
+    the report and counts by instruction.
     """
 
     counters: tuple[str, ...]
@@ -52,6 +56,7 @@ class Settings:
     clock_control: str = "none"
     cache_control: str = "all"
     timeout: float | None = None
+    source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +82,28 @@ class Profiled:
     seconds: float
 
 
-def requests(
-    specs: Iterable[KernelSpec],
+def select(
+    keys: Sequence[str],
     sizes: Sequence[Mapping[str, int]],
     blocks_per_sm: Sequence[int | None] = (None,),
 ) -> list[KernelRequest]:
-    """Every kernel at every size, grouped by size. A kernel's own default size where `sizes` holds an empty
-    one.
+    """Every kernel at every size and every number of blocks per SM, each once, size after size.
 
-    Library calls are left out where blocks per SM are asked for, if other kernels remain. Raises UsageError
-    for a size a kernel does not take.
+    Keys are those of registry.resolve, or `KEY@N` for a kernel held to N blocks. An empty size stands for a
+    kernel's own. Library calls cannot be held to blocks per SM: they are left out where other kernels remain.
+    Raises UsageError for an unknown kernel, or a size that it does not take.
     """
-    kernels = list(specs)
-    found = []
-    for size in sizes:
-        for spec in kernels:
-            full = check_size(spec, size)
-            for blocks in blocks_per_sm:
-                if not (spec.library and blocks is not None and len(kernels) > 1):
-                    found.append(KernelRequest(spec, full, blocks))
-    return found
+    registry = load_registry()
+    asked: list[tuple[KernelSpec, int | None]] = []
+    for key in keys:
+        held = None if key in registry else _HELD.fullmatch(key)
+        specs = resolve([held[1] if held else key], registry)
+        blocks = [int(held[2])] if held else blocks_per_sm
+        asked += [(spec, number) for spec in specs for number in blocks]
+    if any(not spec.library for spec, _ in asked):
+        asked = [(spec, number) for spec, number in asked if not (spec.library and number is not None)]
+    found = (KernelRequest(spec, check_size(spec, size), number) for size in sizes for spec, number in asked)
+    return list({(r.spec.key, r.blocks_per_sm, problem_label(r.size)): r for r in found}.values())
 
 
 def profile_kernels(
@@ -218,6 +225,7 @@ def _options(settings: Settings, *, from_start: bool) -> NcuOptions:
         clock_control=settings.clock_control,
         cache_control=settings.cache_control,
         from_start=from_start,
+        source=settings.source,
     )
 
 
@@ -291,6 +299,7 @@ class _Session:
                 "cache_control": self.settings.cache_control,
                 "sets": list(self.settings.sets),
                 "counters": list(self.settings.counters),
+                "source": self.settings.source,
                 "passes": outcome.most_passes,
                 "launches": len(outcome.launches),
                 "seconds": round(outcome.seconds, 3),
