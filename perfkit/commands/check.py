@@ -106,7 +106,7 @@ def _table(findings: Sequence[Finding], known: RuleSet) -> Table:
             Cell(finding.launch),
             Cell(finding.rule.metric),
             Cell(finding.rule.op),
-            _cell(finding.required, finding.unit),
+            _cell(finding.required, finding.unit) if finding.required is not None else Cell(None),
             _cell(finding.measured, finding.unit),
             Cell(finding.outcome.value),
         )

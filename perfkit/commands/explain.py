@@ -12,31 +12,49 @@ from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
     from perfkit.commands._sides import Chosen
-    from perfkit.model import Comparison, PeakLoss, Waterfall
+    from perfkit.model import Comparison, PeakLoss, Table, Waterfall
 
 FIGURES = (".svg", ".png")
 
 
 def explain(
     a: Annotated[
-        str, typer.Argument(help="Kernel of the last profile run, RUN:kernel, REPORT or REPORT:launch.")
-    ],
+        str | None,
+        typer.Argument(help="Kernel of the last profile run, RUN:kernel, REPORT or REPORT:launch."),
+    ] = None,
     b: Annotated[
         str | None, typer.Argument(help="The other one; without it: where A's share of peak went.")
     ] = None,
     run: Annotated[
         str, typer.Option(help="The run that plain kernel names mean (a folder, an id, `recorded`).")
-    ] = ("latest"),
+    ] = "latest",
     n: Annotated[int | None, typer.Option("-n", help="Problem size n, where the run holds several.")] = None,
     problem: Annotated[str, typer.Option(help="Problem label, such as m=128,n=64.")] = "",
     bench: Annotated[str | None, typer.Option(help="A bench run, for event timings beside ncu's.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every child, however small.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Prove the occupancy cause: run the faster kernel at the slower one's blocks per SM.",
+        ),
+    ] = False,
+    registers: Annotated[
+        bool,
+        typer.Option("--registers", help="With --verify: also build the one to the other's register count."),
+    ] = False,
+    interventions: Annotated[
+        str | None,
+        typer.Option(
+            help="A run with kernels also held to fewer blocks per SM (k6b@1): predicted against observed."
+        ),
+    ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Also draw the waterfall: FILE.svg or FILE.png.")
     ] = None,
     output_format: Annotated[
         str, typer.Option("--format", help="terminal, markdown, csv, json, latex, html.")
-    ] = ("terminal"),
+    ] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.")] = None,
 ) -> None:
     """Split a slowdown exactly into causes, with the counters that speak for each and the residual shown.
@@ -53,14 +71,37 @@ def explain(
         raise UsageError(
             f"cannot draw {figure}: its suffix is not .svg or .png", "Name it FILE.svg or FILE.png."
         )
+    if interventions is not None:
+        from perfkit.commands._verify import run_table
+
+        emit_tables(run_table(Sources(), interventions), output_format, output)
+        return
+    if a is None:
+        raise UsageError("nothing to explain", "Name one or two kernels: perfkit explain k6 k6b.")
+    if verify and (b is None or output_format == "json"):
+        raise UsageError(
+            "--verify needs two kernels and prints tables",
+            "perfkit explain k6 k6b --verify, and not --format json.",
+        )
     wanted = problem or (f"n={n}" if n is not None else "")
     sides = choose(Sources(run), [a] if b is None else [a, b], wanted)
     result = _compare(sides[0], sides[1], bench) if len(sides) == 2 else _alone(sides[0])
     for text in result.warnings:
         warn(text)
-    _show(result, output_format, output, everything=everything)
+    more = _verify(sides, result, registers=registers) if verify else []
+    _show(result, output_format, output, everything=everything, more=more)
     if figure is not None:
         _draw(result, figure)
+
+
+def _verify(sides: list[Chosen], result: Comparison | PeakLoss, *, registers: bool) -> list[Table]:
+    from perfkit.commands._verify import intervene
+    from perfkit.model import Comparison
+
+    # The command line allows it for two sides only, and two sides make a comparison.
+    return (
+        intervene(sides[0], sides[1], result, registers=registers) if isinstance(result, Comparison) else []
+    )
 
 
 def _compare(one: Chosen, other: Chosen, bench: str | None) -> Comparison:
@@ -82,14 +123,16 @@ def _alone(one: Chosen) -> PeakLoss:
     return explain_alone(one.launches)
 
 
-def _show(result: Comparison | PeakLoss, fmt: str, output: Path | None, *, everything: bool) -> None:
+def _show(
+    result: Comparison | PeakLoss, fmt: str, output: Path | None, *, everything: bool, more: list[Table]
+) -> None:
     from perfkit.commands import _explain_tables as tables
     from perfkit.model import Comparison
 
     if fmt == "json":
         emit(tables.as_json(result), output)
     elif isinstance(result, Comparison):
-        emit_tables(tables.comparison_tables(result, everything=everything), fmt, output)
+        emit_tables([*tables.comparison_tables(result, everything=everything), *more], fmt, output)
     else:
         emit_tables(tables.loss_tables(result, everything=everything), fmt, output)
 
