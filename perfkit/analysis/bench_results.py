@@ -51,15 +51,17 @@ class Subject:
     notes: tuple[str, ...] = field(default=())
 
 
-def summarize_sensors(samples: Sequence[SensorSample]) -> SensorSummary:
-    """Medians over samples; mean power between the first and the last change of the energy counter."""
+def summarize_sensors(rounds: Sequence[Sequence[SensorSample]]) -> SensorSummary:
+    """Medians over the samples of all rounds; mean power by the energy counter, median over rounds."""
+    samples = [sample for one in rounds for sample in one]
     clocks = [s.sm_clock for s in samples if s.sm_clock is not None]
     powers = [s.power for s in samples if s.power is not None]
     heat = [s.temperature for s in samples if s.temperature is not None]
+    means = [mean for mean in map(_mean_power, rounds) if mean is not None]
     return SensorSummary(
         sm_clock=middle(clocks) if clocks else None,
         power=middle(powers) if powers else None,
-        mean_power=_mean_power(samples),
+        mean_power=middle(means) if means else None,
         temperature=max(heat) if heat else None,
         throttle=tuple(sorted({reason for s in samples for reason in s.throttle})),
         samples=len(samples),
@@ -70,8 +72,8 @@ def _mean_power(samples: Sequence[SensorSample]) -> float | None:
     """W between the first and the last step of the energy counter; None where it moved less than four
     times.
 
-    The counter is refreshed less often than it is read, so only the readings right after a step say when
-    it was.
+    The counter is refreshed less often than it is read, so only the readings right after a step say when it
+    was.
     """
     known = [(s.time, s.energy) for s in samples if s.energy is not None]
     steps = [late for early, late in itertools.pairwise(known) if late[1] > early[1]]
@@ -98,14 +100,15 @@ def bench_result(
     subject: Subject,
     gpu: GpuInfo,
     rounds: Sequence[Timing],
-    sensors: Sequence[SensorSample],
+    sensors: Sequence[Sequence[SensorSample]],
     *,
     protocol: str,
     cache: str,
     short_launch: float,
     samples: str = "",
 ) -> BenchResult:
-    """The result of `rounds` (at least one). `sensors`: the samples taken while batches ran.
+    """The result of `rounds` (at least one). `sensors`: the samples taken while the batches of
+    each round ran.
 
     Article protocol: median of the last three quarters of each round, then the median over rounds. Quick:
     median of all. share of peak = FLOPs / (time x SMs x FP32 lanes an SM x 2 x SM clock), design.md 6.
@@ -121,7 +124,9 @@ def bench_result(
     clock = device or summary.sm_clock
     peak = _peak(gpu, clock)
     rate = subject.flops / time if subject.flops else None
-    power = summary.mean_power or summary.power
+    # The article logs power; quick is over before NVML's average of a second has settled, the energy
+    # counter not.
+    power = summary.power if article else summary.mean_power or summary.power
     return BenchResult(
         **_identity(subject, protocol, cache),
         time=time,
@@ -139,13 +144,21 @@ def bench_result(
         sm_clock_nvml=summary.sm_clock,
         peak_flop_rate=peak,
         share_of_peak=rate / peak if rate and peak and subject.fp32 else None,
-        power=summary.power,
-        energy_per_launch=power * time if power is not None else None,
+        power=power,
+        energy_per_launch=_energy(summary, time),
         temperature=summary.temperature,
         throttle_reasons=summary.throttle,
         samples=samples,
         notes=(*subject.notes, *_notes(subject, time, rounds, summary, device, short_launch)),
     )
+
+
+def _energy(summary: SensorSummary, time: float) -> float | None:
+    """J a launch: mean power of back-to-back launches x time of one. Idle gaps between launches are in
+    it.
+    """
+    power = summary.mean_power or summary.power
+    return power * time if power is not None else None
 
 
 def failed_result(subject: Subject, *, protocol: str, cache: str) -> BenchResult:
@@ -201,7 +214,7 @@ def _notes(
             f"SM clock: {device / 1e6:.0f} MHz by the cycle counter, {summary.sm_clock / 1e6:.0f} MHz by NVML"
         )
     window = sum(batch.ended - batch.started for r in rounds for batch in r.batches)
-    if summary.power is not None and summary.mean_power is None and window < _POWER_WINDOW:
+    if summary.power is not None and summary.mean_power is None and window < _POWER_WINDOW * len(rounds):
         notes.append(f"power: timed for {window:.1f} s, NVML averages over up to 1 s")
     if summary.throttle:
         notes.append(f"clock held down: {', '.join(summary.throttle)}")

@@ -60,8 +60,8 @@ class StopRule:
     half_width: float = 0.0025
     drift: float = 0.0025
     least_time: float = 0.5
-    least_samples: int = 30
-    most_time: float = 3.0
+    least_samples: int = 10
+    most_time: float = 4.0
 
     def reason(self, times: Sequence[float], kernel_time: float, elapsed: float) -> str:
         """Why to stop now, in words; "" to go on.

@@ -133,9 +133,9 @@ def _result(
         bench_samples.file_name("samples", run.label, run.problem),
         lambda path: bench_samples.write_timings(path, rounds),
     )
-    spans = [(batch.started, batch.ended) for timing in rounds for batch in timing.batches]
-    during = [s for s in log if any(start <= s.time <= end for start, end in spans)]
-    around = [s for s in log if spans[0][0] - 1 <= s.time <= spans[-1][1] + 1]
+    spans = [(timing.batches[0].started, timing.batches[-1].ended) for timing in rounds]
+    during = [[s for s in log if start <= s.time <= end] for start, end in spans]
+    around = [s for s in log if any(start - 1 <= s.time <= end + 1 for start, end in spans)]
     current.keep(
         bench_samples.file_name("sensors", run.label, run.problem),
         lambda path: bench_samples.write_sensors(path, around),
