@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit.analysis.facts import counter, first
+from perfkit.analysis.peak_model import fp32_lanes_per_sm
 from perfkit.errors import UsageError
 from perfkit.model import Evaluated, Launch
 from perfkit.model.measurements import Measurements
@@ -25,11 +26,6 @@ _NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1/shared"}
 SECTOR = 32  # bytes, a transaction of L1 and L2
 _L1_BYTES_PER_CYCLE = 128  # per SM: 32 banks of 4 bytes (CUDA programming guide, shared memory)
 _SCHEDULERS = 4  # SM sub-partitions, each issuing one warp instruction a cycle, since Volta
-# FP32 lanes per SM by compute capability (CUDA programming guide, arithmetic instructions).
-_LANES = {
-    (6, 0): 64, (6, 1): 128, (6, 2): 128, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128,
-    (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128, (12, 0): 128, (12, 1): 128,
-}  # fmt: skip
 
 _FFMA_PEAK = (
     "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained",
@@ -187,7 +183,7 @@ def _compute_peak(items: Sequence[Evaluated]) -> Ceiling | None:
             origin = f"counters: {per_cycle:g} FMA/cycle x 2 x {clock / 1e6:.0f} MHz"
             return Ceiling("FP32", "compute", 2 * per_cycle * clock, "FLOP/s", origin)
     for item in items:
-        lanes = _LANES.get(item.launch.compute_capability)
+        lanes = fp32_lanes_per_sm(item.launch.compute_capability)
         sms = _sm_count(item.launch)
         if lanes is not None and sms * clock > 0:
             origin = f"architecture: {sms:g} SMs x {lanes} lanes x 2 x {clock / 1e6:.0f} MHz"

@@ -17,8 +17,14 @@ def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa:
     return "\n".join(fragment(table) for table in tables)
 
 
-def fragment(table: Table, *, sortable: bool = False) -> str:
-    """One table. With `sortable` the headers hold buttons for the script of the HTML report."""
+def fragment(table: Table) -> str:
+    """One table with its notes."""
+    body, notes = table_parts(table)
+    return f"{body}\n{notes}\n" if notes else f"{body}\n"
+
+
+def table_parts(table: Table, *, sortable: bool = False) -> tuple[str, str]:
+    """(table, notes below it). With `sortable` the headers hold buttons for the script of the HTML report."""
     text = lay_out(table)
     kind = "perfkit sortable" if sortable else "perfkit"
     lines = [
@@ -38,7 +44,7 @@ def fragment(table: Table, *, sortable: bool = False) -> str:
         ]
         lines.append(f"<tr>{''.join(tds)}</tr>")
     lines += ["</tbody>", "</table>"]
-    return "\n".join([*lines, *_notes(text)]) + "\n"
+    return "\n".join(lines), "\n".join(_notes(text))
 
 
 def _header(column: Column, header: str, right: bool, sortable: bool) -> str:
