@@ -47,7 +47,7 @@ def origin_lines(record: RunRecord) -> list[str]:
     lines = []
     if gpu:
         major, minor = gpu.compute_capability
-        lines.append(f"{gpu.name} (sm_{major}{minor}, {gpu.sm_count} SMs), driver {gpu.driver or 'unknown'}")
+        lines.append(f"{gpu.name} (sm_{major}{minor}, {gpu.sm_count} SMs)")
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items() if version)
     lines.append(f"{record.started[:10]}, perfkit {record.perfkit_version}, {versions}")
     if record.what == "profile":
