@@ -96,7 +96,7 @@ def _time_kernel(
     for number in range(protocol.rounds):
         with current.measuring(protocol.sensor_period) as (timer, sensors):
             for job in sizes:
-                step(f"{job.spec.key} at {job.problem}")
+                step(f"{job.label} at {job.problem}")
                 if job.problem in opened and not opened[job.problem].right:
                     continue
                 kernel = current.open(timer, job, verify=number == 0)
@@ -140,7 +140,6 @@ def _result(
         bench_samples.file_name("sensors", run.label, run.problem),
         lambda path: bench_samples.write_sensors(path, around),
     )
-    assert current.gpu is not None
     return bench_results.bench_result(
         subject,
         current.gpu,
@@ -159,7 +158,7 @@ def compare(current: Session, jobs: Sequence[Sequence[Job]], pairs: int) -> list
     order = generator(current.seed)
     with current.measuring(_PAIR_PERIOD) as (timer, sensors), _progress(len(jobs[0])) as step:
         for job_a, job_b in zip(*jobs, strict=True):
-            step(f"{job_a.spec.key} and {job_b.spec.key} at {job_a.problem}")
+            step(f"{job_a.label} and {job_b.label} at {job_a.problem}")
             a, b = current.open(timer, job_a), current.open(timer, job_b)
             if a.right and b.right:
                 inner = _window(timer, (a.name, b.name))

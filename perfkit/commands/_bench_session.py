@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import PerfkitError
-from perfkit.kernels.plan import KernelPlan, plan_kernel
+from perfkit.kernels.plan import KernelPlan, label_of, plan_kernel
 from perfkit.kernels.sizes import evaluate, problem_label
 from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord, Verification
 from perfkit.profiler.nvml import SensorLog, open_sensors
 from perfkit.profiler.run_store import RunFolder, RunStore
+from perfkit.profiler.session import KernelRequest
 from perfkit.profiler.timing import Timer, WorkerTimer
 
 if TYPE_CHECKING:
@@ -28,11 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One kernel at one size, before it is built."""
+    """One kernel at one size."""
 
     spec: KernelSpec
     size: Mapping[str, int]
     blocks_per_sm: int | None = None
+
+    @property
+    def label(self) -> str:
+        """`k6b`, or `k6b@1` when it is held to one resident block per SM."""
+        return label_of(self.spec.key, self.blocks_per_sm)
 
     @property
     def problem(self) -> str:
@@ -64,16 +70,17 @@ class Session:
     seed: int
     command: tuple[str, ...]
     options: dict[str, Any]
+    gpu: GpuInfo
+    built: Mapping[str, BuildResult]
     verify: bool = True
+    carveout: int | None = None
     timer_factory: Callable[..., Timer] = WorkerTimer
-    gpu: GpuInfo | None = None
     versions: dict[str, str] = field(default_factory=dict)
     kernels: dict[tuple[str, str], KernelRun] = field(default_factory=dict)
     results: list[dict[str, Any]] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    _builds: dict[str, BuildResult] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def measuring(self, period: float) -> Iterator[tuple[Timer, SensorLog]]:
@@ -82,10 +89,6 @@ class Session:
         try:
             self.gpu = timer.gpu
             self.versions.update(timer.versions)
-            if timer.gpu.driver:
-                self.versions["driver"] = timer.gpu.driver
-            if timer.gpu.cuda:
-                self.versions["cuda"] = timer.gpu.cuda
             with SensorLog(open_sensors(timer.gpu.uuid), period) as log:
                 yield timer, log
             if log.problem and log.problem not in self.messages:
@@ -95,9 +98,14 @@ class Session:
 
     def open(self, timer: Timer, job: Job, *, name: str = "", verify: bool = True) -> Opened:
         """Build, load and verify one kernel."""
-        built = self._build(job.spec, timer.gpu)
+        built = self.built.get(job.spec.key)
         plan = plan_kernel(
-            job.spec, built, job.size, blocks_per_sm=job.blocks_per_sm, verify=verify and self.verify
+            job.spec,
+            built,
+            job.size,
+            blocks_per_sm=job.blocks_per_sm,
+            carveout=self.carveout,
+            verify=verify and self.verify,
         )
         name = name or f"{plan.label} {plan.problem}"
         verification, facts = timer.open(name, plan)
@@ -152,25 +160,16 @@ class Session:
             )
         )
 
-    def _build(self, spec: KernelSpec, gpu: GpuInfo) -> BuildResult | None:
-        if spec.library:
-            return None
-        if spec.key not in self._builds:
-            from perfkit.profiler.build import build
-
-            major, minor = gpu.compute_capability
-            built = build(spec, f"sm_{major}{minor}")
-            self._builds[spec.key] = built
-            self.versions.setdefault("compiler", built.compiler)
-        return self._builds[spec.key]
-
 
 @contextlib.contextmanager
 def session(
     options: dict[str, Any],
     *,
+    gpu: GpuInfo,
+    built: Mapping[str, BuildResult],
     seed: int,
     verify: bool = True,
+    carveout: int | None = None,
     timer_factory: Callable[..., Timer] = WorkerTimer,
     store: RunStore | None = None,
 ) -> Iterator[Session]:
@@ -183,7 +182,15 @@ def session(
         seed=seed,
         command=tuple(sys.argv),
         options={**options, "seed": seed},
+        gpu=gpu,
+        built=built,
         verify=verify,
+        carveout=carveout,
+        versions={
+            "driver": gpu.driver,
+            "cuda": gpu.cuda,
+            "compiler": ", ".join(sorted({result.compiler for result in built.values()})),
+        },
         timer_factory=timer_factory,
     )
     try:
@@ -192,8 +199,8 @@ def session(
         current.finish("interrupted", started)
         raise
     except PerfkitError as error:
-        if current.gpu is None:
-            # Nothing ran: no GPU or no CuPy here. There is no run to tell of.
+        if not current.kernels:
+            # Nothing ran: no CuPy here, say. There is no run to tell of.
             shutil.rmtree(current.folder.path, ignore_errors=True)
         else:
             current.messages.append(error.message)
@@ -221,18 +228,10 @@ def _work(expression: str, size: Mapping[str, int]) -> float:
     return float(evaluate(expression, size)) if expression else 0.0
 
 
-def jobs_of(
-    specs: Sequence[KernelSpec], sizes: Sequence[Mapping[str, int]], blocks_per_sm: int | None
-) -> list[list[Job]]:
-    """For each kernel its jobs, one a size. Raises UsageError for a size that a kernel cannot take."""
-    from perfkit.kernels.sizes import check_size
-
-    chosen: list[list[Job]] = []
-    for spec in specs:
-        jobs: list[Job] = []
-        for size in sizes or [{}]:
-            job = Job(spec, check_size(spec, size), blocks_per_sm)
-            if job.size not in [known.size for known in jobs]:
-                jobs.append(job)
-        chosen.append(jobs)
-    return chosen
+def jobs_of(requests: Sequence[KernelRequest]) -> list[list[Job]]:
+    """For each kernel its jobs, one a size, both in the order asked for."""
+    chosen: dict[str, list[Job]] = {}
+    for request in requests:
+        job = Job(request.spec, request.size, request.blocks_per_sm)
+        chosen.setdefault(job.label, []).append(job)
+    return list(chosen.values())

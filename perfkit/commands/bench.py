@@ -28,7 +28,12 @@ class ProtocolName(StrEnum):
 
 
 def bench(
-    kernels: Annotated[list[str], typer.Argument(help="Kernels: keys, patterns, `ladder` or `all`.")],
+    kernels: Annotated[
+        list[str],
+        typer.Argument(
+            help="Keys, patterns (k6*), `ladder` or `all`; KEY@N holds a kernel to N blocks per SM."
+        ),
+    ],
     n: Annotated[list[int] | None, typer.Option("-n", help="Problem size n; may be repeated.")] = None,
     size: Annotated[list[str] | None, typer.Option("--size", help="NAME=V of a problem size.")] = None,
     protocol: Annotated[
@@ -47,11 +52,15 @@ def bench(
         str, typer.Option(help="Self-test: slow one side down on purpose, for example by 1%.")
     ] = "",
     blocks_per_sm: Annotated[
-        int | None, typer.Option("--blocks-per-sm", help="Hold the kernels to this many blocks per SM.")
+        list[int] | None,
+        typer.Option("--blocks-per-sm", help="Hold the kernels to this many blocks per SM; repeatable."),
+    ] = None,
+    carveout: Annotated[
+        int | None,
+        typer.Option(min=-1, max=100, help="Percent of L1 preferred as shared memory; -1: driver's choice."),
     ] = None,
     verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Check results first.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of the inputs and of the order of pairs.")] = 0,
-    config: Annotated[Path | None, typer.Option(help="A perfkit.toml other than ./perfkit.toml.")] = None,
     output_format: Annotated[
         str, typer.Option("--format", help="terminal, markdown, csv, json, ...")
     ] = "terminal",
@@ -64,14 +73,16 @@ def bench(
     """
     from perfkit.commands import _bench_modes as modes
     from perfkit.commands._bench_session import jobs_of, session
-    from perfkit.kernels.registry import load_registry, resolve
+    from perfkit.kernels.cuda_driver import first_gpu
     from perfkit.kernels.sizes import parse_sizes
+    from perfkit.profiler.session import build_all, select
     from perfkit.reports import FORMATS
 
     if output_format not in FORMATS:
         raise UsageError(f"unknown format {output_format!r}", f"Formats: {', '.join(FORMATS)}.")
     slow_down = modes.parse_handicap(handicap, aa)
-    jobs = jobs_of(resolve(kernels, load_registry(config)), parse_sizes(n or (), size or ()), blocks_per_sm)
+    wanted = select(kernels, parse_sizes(n or (), size or ()), blocks_per_sm or (None,))
+    jobs = jobs_of(wanted)
     modes.check(jobs, pairs=pairs, aa=aa, rounds=rounds, cold=cold)
     options = {
         "protocol": str(protocol),
@@ -80,12 +91,13 @@ def bench(
         "pairs": pairs,
         "aa": aa,
         "handicap": slow_down,
-        "blocks_per_sm": blocks_per_sm,
+        "carveout": carveout,
         "verify": verify,
         "clock_control": "none",
     }
-    with session(options, seed=seed, verify=verify) as current:
-        note(f"run {current.folder.path}")
+    gpu = first_gpu()
+    built = build_all([request.spec for request in wanted], gpu)
+    with session(options, gpu=gpu, built=built, seed=seed, verify=verify, carveout=carveout) as current:
         if aa:
             tables = modes.self_test(current, jobs, aa, pairs or DEFAULT_PAIRS, slow_down)
         elif pairs:
@@ -99,6 +111,7 @@ def _finish(current: Session, tables: list[Table], output_format: str, output: P
     emit_tables(tables, output_format, output)
     for message in current.messages:
         warn(message)
+    note(f"run {current.folder.path}")
     if current.wrong:
         raise CheckFailedError(
             "wrong results, not timed: " + "; ".join(current.wrong),

@@ -12,10 +12,13 @@ Requests: {"op": NAME, ...}. Answers: {"ok": true, ...} or {"ok": false, "error"
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import socket
 import sys
+import tempfile
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import PerfkitError
@@ -37,6 +40,8 @@ class Worker:
         self._workspace: Workspace | None = None
         self._verifier: Verifier | None = None
         self._meter: Meter | None = None
+        self._copies = itertools.count()
+        self._folder = tempfile.TemporaryDirectory(prefix="perfkit-bench-")
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do one request; errors become answers."""
@@ -70,7 +75,7 @@ class Worker:
 
         assert self._workspace is not None
         assert self._verifier is not None
-        kernel_plan = _kernel_plan(plan)
+        kernel_plan = self._own_function(_kernel_plan(plan))
         launcher = Launcher(kernel_plan, self._workspace)
         launcher.ready()
         self._launchers[name] = launcher
@@ -83,6 +88,20 @@ class Worker:
             "verification": dataclasses.asdict(outcome) if outcome else None,
             "facts": dataclasses.asdict(launcher.facts),
         }
+
+    def _own_function(self, plan: KernelPlan) -> KernelPlan:
+        """CuPy gives one function per cubin file, and attributes (shared memory, carve-out) belong to the
+        function.
+
+        k6b and k6b@1 in turn would each undo the other's: the second one is loaded from a copy of the file.
+        """
+        same = [one.plan for one in self._launchers.values() if one.plan.cubin == plan.cubin != ""]
+        wanted = (plan.shared, plan.blocks_per_sm, plan.carveout)
+        if all((one.shared, one.blocks_per_sm, one.carveout) == wanted for one in same):
+            return plan
+        copy = Path(self._folder.name) / f"{next(self._copies)}.cubin"
+        copy.write_bytes(Path(plan.cubin).read_bytes())
+        return dataclasses.replace(plan, cubin=str(copy))
 
     def do_wait(self) -> dict[str, Any]:
         """Wait for the GPU; an error of a launch surfaces here."""

@@ -14,9 +14,10 @@ from perfkit.commands import _bench_modes as modes
 from perfkit.commands._bench_session import jobs_of, session
 from perfkit.errors import ToolError, UsageError
 from perfkit.kernels.registry import load_registry
-from perfkit.model import KernelSpec, Table
+from perfkit.model import GpuInfo, KernelSpec, Table
 from perfkit.profiler import bench_samples
 from perfkit.profiler.run_store import RunStore, load_run
+from perfkit.profiler.session import KernelRequest
 
 _SPEC = importlib.util.spec_from_file_location("fake_timer", Path(__file__).with_name("fake_timer.py"))
 assert _SPEC is not None
@@ -24,6 +25,7 @@ assert _SPEC.loader is not None
 fake_timer = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(fake_timer)
 
+GPU = GpuInfo("NVIDIA H200", "GPU-0", (9, 0), 132, "580.0", "13.0")
 TIME = 50e-6  # s at n = 1024
 
 
@@ -41,13 +43,15 @@ def _run(
 ) -> tuple[list[Table], Any]:
     store = RunStore(tmp_path)
     factory = _factory(times, **options)
-    with session({"protocol": "quick"}, seed=1, timer_factory=factory, store=store) as current:
+    with session(
+        {"protocol": "quick"}, gpu=GPU, built={}, seed=1, timer_factory=factory, store=store
+    ) as current:
         tables = act(current)
     return tables, load_run(current.folder.path)
 
 
 def _jobs(keys: Sequence[str], sizes: Sequence[int] = (1024,)) -> Any:
-    return jobs_of([_spec(key) for key in keys], [{"n": n} for n in sizes], None)
+    return jobs_of([KernelRequest(_spec(key), {"n": n}) for n in sizes for key in keys])
 
 
 def _cell(table: Table, row: int, column: str) -> Any:
@@ -186,7 +190,7 @@ def test_a_run_that_never_reached_a_gpu_leaves_nothing(tmp_path: Path) -> None:
 
     with (
         pytest.raises(ToolError),
-        session({}, seed=1, timer_factory=refuse, store=RunStore(tmp_path)) as current,
+        session({}, gpu=GPU, built={}, seed=1, timer_factory=refuse, store=RunStore(tmp_path)) as current,
     ):
         modes.time(current, _jobs(["x"]), modes.protocol_of("quick", 0, False))
     assert RunStore(tmp_path).list() == []

@@ -130,3 +130,20 @@ def test_errors_are_answers_and_the_worker_goes_on(client: Client) -> None:
     answer = client.ask("batch", name="never opened", launches=1, inner=1, cold=False)
     assert (answer["ok"], answer["error"]) == (False, "ToolError")
     assert client.ask("clear") == {"ok": True}
+
+
+def test_one_cubin_at_two_residencies_becomes_two_functions(tmp_path: Path) -> None:
+    cubin = tmp_path / "k.cubin"
+    cubin.write_bytes(b"code")
+    plain = dataclasses.replace(
+        plan_kernel(load_registry()["cublas"], None, {"n": 128}), cubin=str(cubin), library="", symbol="k"
+    )
+    held = dataclasses.replace(plain, blocks_per_sm=1, carveout=100, label="k@1")
+    worker = bench_worker.Worker()
+    assert worker._own_function(plain) == plain
+    worker._launchers["k"] = SimpleNamespace(plan=plain)  # type: ignore[assignment]  # all that is read of it
+    assert worker._own_function(plain) == plain
+    own = worker._own_function(held)
+    assert own.cubin != plain.cubin
+    assert Path(own.cubin).read_bytes() == b"code"
+    assert dataclasses.replace(own, cubin=plain.cubin) == held
