@@ -44,6 +44,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 @pytest.fixture
 def profile(scene: Callable[[str], None], tmp_path: Path) -> Profile:
     """Profiles a program into a store of its own."""
+    assert scene  # the stand-in is in place
 
     def run(target: list[str], filters: Filters | None = None, **options: object) -> Profiled:
         settings = Settings(("smsp__inst_executed.sum",), timeout=options.pop("timeout", None))  # type: ignore[arg-type]
@@ -206,7 +207,8 @@ class TestTimeout:
         # The program has a child of its own, in a session of its own, as torchrun's workers are.
         program = (
             "import subprocess, sys, time; "
-            f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60) #{marker}']); time.sleep(60)"
+            f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60) #{marker}']); "
+            "time.sleep(60)"
         )
         started = time.monotonic()
         done = profile([PYTHON, "-c", program, marker], timeout=1.5)
@@ -233,9 +235,8 @@ class TestTimeout:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_marks_the_run_and_leaves_no_child(
-    scene: Callable[[str], None], tmp_path: Path, number: signal.Signals
-) -> None:
+@pytest.mark.usefixtures("scene")
+def test_ctrl_c_marks_the_run_and_leaves_no_child(tmp_path: Path, number: signal.Signals) -> None:
     earlier = RunStore(tmp_path / "runs").create("profile")
     (earlier.path / "kept").write_text("kept")
     marker = f"marker_{time.time_ns()}"
@@ -315,7 +316,8 @@ def test_python_targets_run_with_this_interpreter(
 
 
 class TestStoreFoundBefore:
-    def test_folder_that_cannot_be_made(self, scene: Callable[[str], None], tmp_path: Path) -> None:
+    @pytest.mark.usefixtures("scene")
+    def test_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(CannotError, match="cannot be stored") as caught:
             session.profile_program(
