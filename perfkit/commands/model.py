@@ -23,7 +23,7 @@ def model(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN|REPORT]...", help="Runs and reports; the latest run of each kind if left out."
+            metavar="[RUN|REPORT]...", help="Runs and reports; the latest profile run if left out."
         ),
     ] = None,
     kernel: Annotated[str, typer.Option("--kernel", help="Only launches whose kernel fits this regex.")] = "",
@@ -74,15 +74,14 @@ def _inputs(texts: Sequence[str]) -> tuple[list[RunRecord], list[Path]]:
     from perfkit.profiler.run_store import RunStore, load_run, resolve_run, run_folders
 
     if not texts:
-        store = RunStore()
-        folders = [store.latest("profile")]
-        if any(run.record and run.record.what == "bench" for run in store.list()):
-            folders.append(store.latest("bench"))
+        folders = [RunStore().latest("profile")]
     else:
         folders = [
             folder for text in texts if not Path(text).is_file() for folder in run_folders(resolve_run(text))
         ]
     records = [load_run(folder) for folder in folders]
+    if not any(record.what == "bench" for record in records):
+        records += _beside(records)
     paths = [Path(text) for text in texts if Path(text).is_file()]
     paths += [Path(record.path) / name for record in records for name in record.reports]
     if not paths:
@@ -91,6 +90,21 @@ def _inputs(texts: Sequence[str]) -> tuple[list[RunRecord], list[Path]]:
             "Give a profile run as well (perfkit profile K...).",
         )
     return records, paths
+
+
+def _beside(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The complete bench runs that lie beside these runs and ran on the same GPU."""
+    from perfkit.profiler.run_store import runs_under
+
+    gpus = {record.gpu.uuid for record in records if record.gpu}
+    folders = dict.fromkeys(Path(record.path).parent for record in records)
+    found = [run.record for folder in folders for run in runs_under(folder) if run.record]
+    timed = [
+        r for r in found if r.what == "bench" and r.status == "complete" and r.gpu and r.gpu.uuid in gpus
+    ]
+    for record in timed:
+        note(f"event timings of {record.id}")
+    return timed
 
 
 def _pattern(text: str) -> re.Pattern[str] | None:

@@ -1,0 +1,173 @@
+"""The peak model on launches made by hand, so that every factor is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfkit.analysis.metrics import load_metric_sets
+from perfkit.analysis.peak_model import check_launches, fp32_lanes_per_sm, run_timed
+from perfkit.model import Counter, Launch, LaunchId, RunRecord
+from perfkit.model.peak import Closure, PeakCheck
+
+SETS = load_metric_sets()
+SMS, SMSPS = 132, 528
+
+
+def _launch(
+    counters: dict[str, float], *, key: str = "k8", number: int = 0, collected: bool = True
+) -> Launch:
+    made: dict[str, Counter] = {name: Counter(name, value, "") for name, value in counters.items()}
+    return Launch(
+        LaunchId("r.ncu-rep", 0, number), "sgemm", "sgemm(float*)", "NVIDIA H200", (9, 0), "2025.3.1",
+        (32, 32, 1), (256, 1, 1), collected, key, "n=4096", counters=made,
+    )  # fmt: skip
+
+
+def _counters(
+    *, issue: float = 0.8, fma: float = 0.9, active: float = 0.95, elapsed: float = 1e7, on: float = 1.0
+) -> dict[str, float]:
+    """Counters of a launch with these factors; `on`: share of an FMA's lanes that are on."""
+    total = elapsed * SMSPS
+    executed = issue * active * total
+    return {
+        "smsp__issue_active.sum": executed,
+        "smsp__cycles_active.sum": active * total,
+        "smsp__cycles_elapsed.sum": total,
+        "smsp__inst_executed.sum": executed,
+        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": fma * executed * 32 * on,
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 128.0 * SMS,
+        "device__attribute_multiprocessor_count": SMS,
+        "device__attribute_num_schedulers_per_multiprocessor": 4,
+        "gpu__time_duration.sum": elapsed / 1.98e9,
+        "smsp__cycles_elapsed.avg.per_second": 1.98e9,
+    }
+
+
+def _one(counters: dict[str, float], **more: Any) -> PeakCheck:
+    (check,) = check_launches([_launch(counters)], SETS, **more)
+    return check
+
+
+def _work(counters: dict[str, float]) -> float:
+    return 2 * counters["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]
+
+
+@given(
+    st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(0.05, 1.0), st.floats(0.1, 1.0), st.floats(1e4, 1e9)
+)
+def test_the_identity_holds_for_any_factors(
+    issue: float, fma: float, active: float, on: float, elapsed: float
+) -> None:
+    counters = _counters(issue=issue, fma=fma, active=active, on=on, elapsed=elapsed)
+    check = _one(counters, flops={("k8", "n=4096"): _work(counters)})
+    assert check.closure is Closure.CLOSES
+    assert check.full == pytest.approx(issue * fma * active * on, rel=1e-9)
+    assert check.counted == pytest.approx(check.full, rel=1e-9)
+    assert check.work == pytest.approx(check.full, rel=1e-9)
+
+
+def test_the_articles_two_factors_stand_beside_it() -> None:
+    check = _one(_counters(issue=0.795, fma=0.885, active=0.5))
+    assert check.two_factor == pytest.approx(0.795 * 0.885)
+    assert check.full == pytest.approx(0.795 * 0.885 * 0.5)
+    assert check.two_factor_error == pytest.approx(0.795 * 0.885 * 0.5)
+
+
+def test_replayed_instructions_leave_a_residual_that_is_named() -> None:
+    counters = _counters(issue=0.5, fma=0.9, active=1.0)
+    counters["smsp__issue_active.sum"] *= 1.03
+    check = _one(counters)
+    assert check.closure is Closure.OPEN
+    assert check.residual == pytest.approx(0.5 * 0.9 * 0.03, rel=1e-6)
+    assert "+3.00% instructions issued against executed" in check.reason
+
+
+def test_a_residual_within_half_a_point_is_not_smoothed_over() -> None:
+    counters = _counters(issue=0.5, fma=0.9, active=1.0)
+    counters["smsp__issue_active.sum"] *= 1.006
+    check = _one(counters)
+    assert check.closure is Closure.NEARLY
+    assert check.residual == pytest.approx(0.0027, rel=1e-6)
+
+
+def test_work_that_the_counters_do_not_show_does_not_close() -> None:
+    counters = _counters()
+    check = _one(counters, flops={("k8", "n=4096"): 1.1 * _work(counters)})
+    assert check.closure is Closure.OPEN
+    assert "fewer FMAs were counted than the work model has" in check.reason
+
+
+def test_event_timing_is_compared_and_a_gap_explained() -> None:
+    near = _one(_counters(), timed={("k8", "n=4096"): 0.680})
+    assert near.timed_residual == pytest.approx(0.8 * 0.9 * 0.95 - 0.680)
+    assert near.reason == ""
+    far = _one(_counters(), timed={("k8", "n=4096"): 0.60})
+    assert far.closure is Closure.CLOSES, "the counters close; the timing is another measurement"
+    assert "8.4 points above the event timing" in far.reason
+
+
+def test_several_launches_of_a_library_call_are_not_compared_with_its_whole_work() -> None:
+    counters = _counters()
+    launches = [_launch(counters, key="cublas", number=i) for i in range(2)]
+    checks = check_launches(
+        launches, SETS, flops={("cublas", "n=4096"): 1.0}, timed={("cublas", "n=4096"): 0.5}
+    )
+    for check in checks:
+        assert (check.work, check.timed) == (None, None)
+        assert check.closure is Closure.CLOSES
+        assert "one of 2 launches" in check.reason
+
+
+def test_missing_counters_are_named() -> None:
+    counters = _counters()
+    del counters["smsp__issue_active.sum"]
+    check = _one(counters)
+    assert check.closure is Closure.UNKNOWN
+    assert check.full is None
+    assert "issue rate" in check.reason
+    assert "smsp__issue_active.sum" in check.factors["issue_rate"].reason
+
+
+def test_a_launch_that_was_not_collected_stays_in_the_list() -> None:
+    (check,) = check_launches([_launch({}, collected=False)], SETS)
+    assert (check.closure, check.reason) == (Closure.UNKNOWN, "the launch was not collected")
+
+
+def test_no_fma_no_share() -> None:
+    check = _one(_counters(fma=0.0))
+    assert check.closure is Closure.NO_SHARE
+    assert (check.full, check.counted) == (None, None)
+
+
+def test_two_lanes_a_thread_on_volta_to_ampere() -> None:
+    counters = _counters(issue=0.5, fma=0.9, active=1.0)
+    counters["sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"] = 64.0 * SMS
+    check = _one(counters)
+    assert check.factors["lane_factor"].value == 2
+    assert check.full == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("capability", "lanes"),
+    [((7, 0), 64), ((7, 5), 64), ((8, 0), 64), ((8, 6), 128), ((9, 0), 128), ((12, 0), 128), ((3, 5), None)],
+)
+def test_lanes_by_compute_capability(capability: tuple[int, int], lanes: int | None) -> None:
+    assert fp32_lanes_per_sm(capability) == lanes
+
+
+def test_timings_of_cold_caches_and_of_wrong_kernels_are_left_out() -> None:
+    def result(label: str, cache: str, share: float | None) -> dict[str, Any]:
+        return {"kind": "bench", "label": label, "problem": "n=4096", "cache": cache, "share_of_peak": share}
+
+    def record(started: str, *results: dict[str, Any]) -> RunRecord:
+        return RunRecord(
+            started, "bench", "complete", (), started, "", "0.1", None, {}, {}, (), results=results
+        )
+
+    old = record("2026-01-01T00:00:00", result("k8", "hot", 0.5), result("k7", "cold", 0.4))
+    new = record("2026-01-02T00:00:00", result("k8", "hot", 0.6), result("k6", "hot", None))
+    assert run_timed([new, old]) == {("k8", "n=4096"): 0.6}
