@@ -119,14 +119,23 @@ def common_scale(values: Iterable[float], unit: str) -> tuple[float, str]:
 
 
 def decimals(values: Iterable[float], significant: int = 4) -> int:
-    """Digits after the point that give the largest of `values` (scaled) `significant` digits: 0 to 3."""
-    finite = [abs(value) for value in values if math.isfinite(value)]
-    largest = max(finite, default=0.0)
-    if all(value == int(value) for value in finite):
+    """Digits after the point, 0 to 3, for values (scaled) that stand under each other.
+
+    The largest gets `significant` digits and the smallest one less, whichever asks for more.
+    """
+    sizes = [abs(value) for value in values if math.isfinite(value)]
+    if all(value == int(value) for value in sizes):
         return 0
-    # 9.9996 at 3 decimals would print as 10.000: look at the rounded number.
-    magnitude = math.floor(math.log10(float(f"{largest:.{significant}g}")))
-    return max(0, min(significant - 1, significant - 1 - magnitude))
+    smallest = min(value for value in sizes if value)
+    needed = max(
+        significant - 1 - _magnitude(max(sizes), significant), significant - 2 - _magnitude(smallest, 3)
+    )
+    return max(0, min(significant - 1, needed))
+
+
+def _magnitude(value: float, significant: int) -> int:
+    """Power of ten of `value` as it prints: 9.9996 at four digits is 10.00."""
+    return math.floor(math.log10(float(f"{value:.{significant}g}")))
 
 
 def format_number(value: float | int, digits: int, *, widen: bool = True) -> str:

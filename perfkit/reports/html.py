@@ -23,12 +23,12 @@ def fragment(table: Table) -> str:
     return f"{body}\n{notes}\n" if notes else f"{body}\n"
 
 
-def table_parts(table: Table, *, sortable: bool = False) -> tuple[str, str]:
-    """(table, notes below it). With `sortable` the headers hold buttons for the script of the HTML report."""
+def table_parts(table: Table, *, sortable: bool = False, prefix: str = "") -> tuple[str, str]:
+    """(table, notes below it). With `sortable` the headers hold buttons for the HTML report's script."""
     text = lay_out(table)
     kind = "perfkit sortable" if sortable else "perfkit"
     lines = [
-        f'<table class="{kind}" id="{_attribute(table.name)}">',
+        f'<table class="{kind}" id="{_attribute(prefix + table.name)}">',
         f"<caption>{escape(text.title)}</caption>",
     ]
     heads = [

@@ -158,7 +158,7 @@ def _sections(page: ReportPage) -> list[_Section]:
 def _table(table: Table, *, sortable: bool = False) -> _Block:
     from markupsafe import Markup
 
-    body, notes = table_parts(table, sortable=sortable)
+    body, notes = table_parts(table, sortable=sortable, prefix="table-")
     # table_parts escapes every text that comes from outside.
     return _Block(table=Markup(body), notes=Markup(notes), alt=visible(table.title))
 

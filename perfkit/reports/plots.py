@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABEL_LIMIT = 28
+_VARIABLES = (
+    (style.INK, "--ink"),
+    (style.PAPER, "--paper"),
+    (style.FAINT, "--faint"),
+    (style.BLUE, "--accent"),
+    (style.ORANGE, "--second"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,7 @@ def label(text: str) -> str:
 def themed(text: str) -> str:
     """An SVG for a page with its own colours: ink, paper and lines become CSS variables, sizes flow."""
     text = text[text.index("<svg") :]
-    for color, variable in ((style.INK, "--ink"), (style.PAPER, "--paper"), (style.FAINT, "--faint")):
+    for color, variable in _VARIABLES:
         text = re.sub(re.escape(color), f"var({variable})", text, flags=re.IGNORECASE)
     # Matplotlib's default black and white are in its patches and paths.
     text = re.sub(r"(fill|stroke): #000000", r"\1: var(--ink)", text)

@@ -80,6 +80,8 @@ def test_one_scale_for_many_values_follows_the_median() -> None:
 def test_decimals_look_at_the_rounded_number() -> None:
     assert units.decimals([9.9996]) == 2
     assert units.decimals([32.0, 16.5]) == 2
+    assert units.decimals([276.0, 2.77]) == 2  # 2.8 would hide the second digit of the fastest kernel
+    assert units.decimals([8518.2, 396.41]) == 0
     assert units.decimals([4096.0, 1.0]) == 0
     assert units.decimals([]) == 0
 
