@@ -39,7 +39,8 @@ SCHEDULERS = 4  # per SM, on every architecture since Volta
 _ISSUE = ("dispatch_stall", "math_pipe_throttle")
 _PIPE = ("mio_throttle", "lg_throttle", "tex_throttle", "short_scoreboard")
 _EXPOSED = ("barrier", "long_scoreboard", "membar")
-_STEPS = 60  # halvings of the demand's interval
+_STEPS = 40  # halvings of the interval that holds the demand
+_NOTHING = 1e-6  # cycles: an exposed phase this short is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,33 +163,32 @@ def calibrate(launch: Residency) -> tuple[float, float]:
 
 def issue_rate(launch: Residency, resident: int, demand: float) -> float:
     """Instructions per cycle and scheduler with `resident` blocks on an SM."""
-    if launch.exposed <= 0:
-        return compute_rate(launch, resident * launch.warps_per_block, demand) / SCHEDULERS
+    width = launch.warps_per_block
+    rates = compute_rates(launch, resident * width, demand)
+    if launch.exposed < _NOTHING:
+        return rates[-1] / SCHEDULERS
     # Blocks between exposed phases (rate 1/e each) and the compute phase (flow-equivalent server), per
-    # instruction.
-    rates = [0.0] + [
-        compute_rate(launch, busy * launch.warps_per_block, demand) / launch.warps_per_block
-        for busy in range(1, resident + 1)
-    ]
+    # instruction: the weights of a birth-death process.
+    served = [0.0] + [rates[busy * width] / width for busy in range(1, resident + 1)]
     weights = [1.0]
     for busy in range(1, resident + 1):
-        weights.append(weights[-1] * (resident - busy + 1) / launch.exposed / rates[busy])
-    through = sum(weight * rate for weight, rate in zip(weights, rates, strict=True)) / sum(weights)
-    return launch.warps_per_block * through / SCHEDULERS
+        weights.append(weights[-1] * (resident - busy + 1) / launch.exposed / served[busy])
+    through = sum(weight * rate for weight, rate in zip(weights, served, strict=True)) / sum(weights)
+    return width * through / SCHEDULERS
 
 
-def compute_rate(launch: Residency, warps: int, demand: float) -> float:
-    """Instructions per cycle of an SM with `warps` warps in their compute phase: exact mean value
-    analysis.
-    """
-    at_slot = at_pipe = through = 0.0
+def compute_rates(launch: Residency, warps: int, demand: float) -> list[float]:
+    """Instructions per cycle of an SM with 0, 1, ..., `warps` warps in their compute phase: exact MVA."""
+    at_slot = at_pipe = 0.0
+    rates = [0.0]
     for population in range(1, warps + 1):
         slot = launch.issue_service * (1.0 + at_slot)
         pipe = demand * (1.0 + at_pipe)
         through = population / (launch.latency + slot + pipe)
         at_slot = through * slot / SCHEDULERS
         at_pipe = through * pipe
-    return through
+        rates.append(through)
+    return rates
 
 
 def grid_time(launch: Residency, blocks: int, rate: Callable[[int], float]) -> float:
