@@ -71,12 +71,12 @@ def _grid(text: TextTable, columns: list[list[str]], block: list[int]) -> Grid:
     grid = Grid(
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
     )
+    # Rich's own right alignment strips the blanks that put decimal points under each other.
+    aligned = {index: _align(columns[index], right=text.numeric[index]) for index in block}
     for index in block:
-        grid.add_column(
-            Text(columns[index][0]), justify="right" if text.numeric[index] else "left", no_wrap=True
-        )
+        grid.add_column(Text(aligned[index][0]), no_wrap=True)
     for row, line in enumerate(text.rows, start=1):
-        grid.add_row(*[Text(columns[index][row], style=_style(line[index])) for index in block])
+        grid.add_row(*[Text(aligned[index][row], style=_style(line[index])) for index in block])
     return grid
 
 
@@ -94,6 +94,11 @@ def _column(text: TextTable, index: int) -> list[str]:
         else:
             lines.append(cell.text + _suffix(cell))
     return lines
+
+
+def _align(column: list[str], *, right: bool) -> list[str]:
+    width = max(cells(line) for line in column)
+    return [" " * (width - cells(line)) + line for line in column] if right else column
 
 
 def _suffix(cell: TextCell) -> str:

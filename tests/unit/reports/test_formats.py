@@ -84,7 +84,8 @@ def test_terminal_has_no_control_characters_and_aligns_decimals() -> None:
     table = Table("t", "", columns, tuple((Cell("k"), cell) for cell in cells))
     rows = render([table], "terminal", width=100, color=False).splitlines()[2:6]
     assert [row[row.index(" ") :].lstrip() for row in rows] == ["1.5", "16.25 [1]", "3", "2.25 !"]
-    assert {row.index(digit) for row, digit in zip(rows, ("1.5", "6.25", "3", "2.25"), strict=True)} == {14}
+    ones = {row.index(digits) for row, digits in zip(rows, ("1.5", "6.25", "3", "2.25"), strict=True)}
+    assert len(ones) == 1
 
 
 def test_terminal_colours_only_when_asked() -> None:
