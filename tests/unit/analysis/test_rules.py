@@ -1,0 +1,218 @@
+"""The CI gate: rules, baselines, and every way a rules file can be wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perfkit.analysis.rules import check, load_baseline, load_rules, record_baseline
+from perfkit.errors import ConfigError
+from perfkit.model import Evaluated, MetricValue, RuleOutcome, Status
+from tests.unit.analysis.launches import launch
+
+METRICS = ("registers_per_thread", "shared_load_conflicts", "top_stall", "issue_rate")
+
+
+def kernel(label: str, problem: str = "n=64", gpu: str = "GPU A", **metrics: float | str) -> Evaluated:
+    one = launch(label, problem=problem, gpu=gpu)
+    return Evaluated(one.launch, {**one.metrics, **{k: MetricValue(k, v, "") for k, v in metrics.items()}})
+
+
+def rules(folder: Path, text: str) -> Path:
+    path = folder / "rules.toml"
+    path.write_text(text)
+    return path
+
+
+def rule(metric: str, op: str, value: str = "", more: str = "", kernel: str = "k7") -> str:
+    shown = f"value = {value}\n" if value else ""
+    return f'[[rule]]\nkernel = "{kernel}"\nmetric = "{metric}"\nop = "{op}"\n{shown}{more}\n'
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "passes"),
+    [
+        ("<=", "120", True),
+        ("<=", "119", False),
+        ("<", "120", False),
+        (">=", "120", True),
+        (">", "119.5", True),
+        ("==", "120", True),
+        ("==", "121", False),
+        ("!=", "121", True),
+    ],
+)
+def test_a_value_is_compared(tmp_path: Path, op: str, value: str, passes: bool) -> None:
+    known = load_rules(rules(tmp_path, rule("registers_per_thread", op, value)), METRICS)
+    (finding,) = check(known, [kernel("k7", registers_per_thread=120.0)], None)
+    assert finding.failed is not passes
+    assert (finding.launch, finding.measured, finding.required) == ("k7 n=64", 120.0, float(value))
+    assert finding.rule.name == f"registers_per_thread(k7) {op} {value}"
+
+
+@pytest.mark.parametrize(
+    ("more", "passes"), [("tolerance = 0.01", True), ("margin = 0.5", False), ("margin = 1", True)]
+)
+def test_tolerance_is_relative_and_margin_absolute(tmp_path: Path, more: str, passes: bool) -> None:
+    known = load_rules(rules(tmp_path, rule("registers_per_thread", "<=", "119", more)), METRICS)
+    (finding,) = check(known, [kernel("k7", registers_per_thread=120.0)], None)
+    assert finding.failed is not passes
+
+
+def test_texts_are_equal_or_not(tmp_path: Path) -> None:
+    known = load_rules(rules(tmp_path, rule("top_stall", "==", '"lg_throttle"')), METRICS)
+    one, other = kernel("k7", top_stall="lg_throttle"), kernel("k7", top_stall="barrier")
+    assert [f.failed for f in check(known, [one, other], None)] == [False, True]
+
+
+def test_patterns_and_problems_choose_launches(tmp_path: Path) -> None:
+    text = rule("registers_per_thread", "<=", "128", 'problem = "n=64"', kernel="k6*")
+    known = load_rules(rules(tmp_path, text), METRICS)
+    launches = [kernel("k6", registers_per_thread=130.0), kernel("k6b", registers_per_thread=128.0)]
+    launches += [kernel("k7", registers_per_thread=200.0), kernel("k6", "n=128", registers_per_thread=200.0)]
+    found = check(known, launches, None)
+    assert [(f.launch, f.outcome) for f in found] == [
+        ("k6 n=64", RuleOutcome.FAILED),
+        ("k6b n=64", RuleOutcome.PASSED),
+    ]
+
+
+def test_a_missing_metric_fails_unless_allowed(tmp_path: Path) -> None:
+    one = kernel("k7")
+    absent = MetricValue(
+        "issue_rate", None, "fraction", Status.NOT_COLLECTED, "--metrics smsp__issue_active.sum"
+    )
+    one = Evaluated(one.launch, {**one.metrics, "issue_rate": absent})
+    known = load_rules(rules(tmp_path, rule("issue_rate", ">", "0.5")), METRICS)
+    (finding,) = check(known, [one], None)
+    assert finding.failed
+    assert finding.outcome is RuleOutcome.MISSING
+    assert finding.reason == "--metrics smsp__issue_active.sum"
+    allowed = load_rules(rules(tmp_path, rule("issue_rate", ">", "0.5", "allow_missing = true")), METRICS)
+    assert [f.outcome for f in check(allowed, [one], None)] == [RuleOutcome.ALLOWED]
+
+
+def test_a_rule_that_names_no_launch_fails(tmp_path: Path) -> None:
+    known = load_rules(rules(tmp_path, rule("issue_rate", ">", "0.5", kernel="k9")), METRICS)
+    (finding,) = check(known, [kernel("k7")], None)
+    assert finding.failed
+    assert finding.reason == "no launch is called k9"
+
+
+def test_a_rule_for_another_gpu_does_not_apply(tmp_path: Path) -> None:
+    known = load_rules(rules(tmp_path, rule("issue_rate", ">", "0.9", 'gpu = "GPU B*"')), METRICS)
+    (finding,) = check(known, [kernel("k7")], None)
+    assert finding.outcome is RuleOutcome.NOT_APPLICABLE
+    assert not finding.failed
+
+
+def test_a_counter_can_be_a_rule(tmp_path: Path) -> None:
+    text = rule("smsp__cycles_elapsed.avg", "<=", "1.6e6") + rule("smsp__nothing.sum", "<=", "1")
+    known = load_rules(rules(tmp_path, text), METRICS)
+    held, missing = check(known, [kernel("k7")], None)
+    assert (held.measured, held.failed) == (1.5e6, False)
+    assert missing.reason == "the report does not hold smsp__nothing.sum"
+
+
+BASELINE = 'baseline = "base.json"\n' + rule(
+    "registers_per_thread", "unchanged", more="tolerance = 0.02", kernel="k*"
+)
+
+
+def test_a_baseline_is_recorded_and_held(tmp_path: Path) -> None:
+    known = load_rules(rules(tmp_path, BASELINE), METRICS)
+    assert known.baseline == tmp_path / "base.json"
+    assert load_baseline(tmp_path / "base.json") is None
+    before = [kernel("k7", registers_per_thread=100.0), kernel("k8", registers_per_thread=127.0)]
+    first = check(known, before, None)
+    assert all(f.failed and "--update-baseline" in f.reason for f in first)
+    text, missing = record_baseline(known, before, "run 1")
+    assert missing == []
+    (tmp_path / "base.json").write_text(text)
+    assert json.loads(text)["values"] == {
+        "k7 n=64": {"registers_per_thread": 100.0},
+        "k8 n=64": {"registers_per_thread": 127.0},
+    }
+    baseline = load_baseline(tmp_path / "base.json")
+    after = [kernel("k7", registers_per_thread=102.0), kernel("k8", registers_per_thread=130.0)]
+    found = check(known, after, baseline)
+    assert [(f.measured, f.required, f.failed) for f in found] == [
+        (102.0, 100.0, False),
+        (130.0, 127.0, True),
+    ]
+    (stranger,) = check(known, [kernel("k7", gpu="GPU B", registers_per_thread=100.0)], baseline)
+    assert stranger.failed
+    assert stranger.reason == "the baseline is of GPU A, this is GPU B"
+    (new,) = check(known, [kernel("k9", registers_per_thread=100.0)], baseline)
+    assert new.failed
+    assert "the baseline does not hold it" in new.reason
+
+
+@pytest.mark.parametrize(("op", "worse", "better"), [("not_above", 130.0, 90.0), ("not_below", 90.0, 130.0)])
+def test_one_sided_baselines(tmp_path: Path, op: str, worse: float, better: float) -> None:
+    known = load_rules(rules(tmp_path, BASELINE.replace("unchanged", op)), METRICS)
+    text, _ = record_baseline(known, [kernel("k7", registers_per_thread=100.0)], "")
+    (tmp_path / "base.json").write_text(text)
+    baseline = load_baseline(tmp_path / "base.json")
+    for value, failed in ((worse, True), (better, False), (100.0, False)):
+        (finding,) = check(known, [kernel("k7", registers_per_thread=value)], baseline)
+        assert finding.failed is failed
+
+
+def test_a_baseline_is_of_one_gpu(tmp_path: Path) -> None:
+    known = load_rules(rules(tmp_path, BASELINE), METRICS)
+    both = [kernel("k7", registers_per_thread=1.0), kernel("k8", gpu="GPU B", registers_per_thread=1.0)]
+    with pytest.raises(ConfigError, match="several GPUs"):
+        record_baseline(known, both, "")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema_version": 9, "values": {}}', '{"schema_version": 1}'])
+def test_a_damaged_baseline_is_an_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "base.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"base\.json") as caught:
+        load_baseline(path)
+    assert "--update-baseline" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[rule]\n", "is not TOML"),
+        ("", "holds no rule"),
+        ("rules = 1\n", "unknown key 'rules'"),
+        (rule("isue_rate", "<", "1"), "rules.toml:1: rule 1: unknown metric 'isue_rate'"),
+        (rule("issue_rate", "=<", "1"), "unknown op '=<'"),
+        (rule("issue_rate", "<"), "op < needs a value"),
+        (rule("issue_rate", "unchanged", "1"), "takes no value"),
+        (rule("issue_rate", "<", '"x"'), "cannot order the text 'x'"),
+        (rule("issue_rate", "<", "true"), "value is True, of the wrong type"),
+        (rule("issue_rate", "<", "1", "tolerance = -1"), "below 0"),
+        (rule("issue_rate", "<", "1", "limit = 1"), "unknown key 'limit'"),
+        (
+            rule("issue_rate", "<", "1") + '\n[[rule]]\nname = "x"\nop = "<"\n',
+            "rules.toml:8: rule 2 (x): it has no metric",
+        ),
+        (rule("issue_rate", "unchanged"), "compares with a baseline, and the file names none"),
+        ("baseline = 3\n" + rule("issue_rate", "<", "1"), "`baseline` is 3"),
+    ],
+)
+def test_a_wrong_rules_file_names_file_rule_and_key(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_rules(rules(tmp_path, text), METRICS)
+    assert message in caught.value.message
+    assert "rules.toml" in caught.value.message
+    assert caught.value.remedy
+
+
+def test_near_names_are_offered(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_rules(rules(tmp_path, rule("isue_rate", "<", "1")), METRICS)
+    assert caught.value.remedy == "Did you mean issue_rate?"
+
+
+def test_no_rules_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*none\.toml"):
+        load_rules(tmp_path / "none.toml", METRICS)
