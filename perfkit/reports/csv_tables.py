@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 from perfkit.model import Cell, Status, Table
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # A spreadsheet takes text that starts so for a formula; a leading apostrophe makes it text (OWASP, "CSV
 # injection").
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t")
 
 
 def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
