@@ -10,8 +10,10 @@ Everything that the command line prints comes from here.
 
 from __future__ import annotations
 
+import gc
 import glob
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,16 +179,30 @@ def load(
     names = definitions.names(chosen)
     counters = None if every_counter else definitions.reading(chosen)
     files = [file for one in given for file in find_reports(one)]
-    reports = read_reports(
-        list(dict.fromkeys(files)),
-        counters,
-        jobs=jobs,
-        isolate=isolate,
-        keep_going=keep_going,
-        progress=progress,
-    )
-    evaluated = tuple(definitions.evaluate(launch, names) for report in reports for launch in report.launches)
+    with _no_cycles():
+        reports = read_reports(
+            list(dict.fromkeys(files)),
+            counters,
+            jobs=jobs,
+            isolate=isolate,
+            keep_going=keep_going,
+            progress=progress,
+        )
+        launches = [launch for report in reports for launch in report.launches]
+        evaluated = tuple(definitions.evaluate(launch, names) for launch in launches)
     return Profile(evaluated, tuple(reports), definitions, names)
+
+
+@contextmanager
+def _no_cycles() -> Iterator[None]:
+    """Without the garbage collector: what is made here lives on, and walking it again is not linear."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def find_reports(target: str | Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 
 from perfkit.analysis.definitions import (
@@ -240,6 +241,8 @@ class _Evaluation:
 
     def _traced(self, alternative: Alternative) -> tuple[str, ...]:
         """The counters the value came from, through other metrics too."""
+        if not alternative.expression.metrics:
+            return alternative.expression.counters
         names = dict.fromkeys(alternative.expression.counters)
         for used in alternative.expression.metrics:
             names.update(dict.fromkeys(self.value(used).counters))
@@ -281,10 +284,7 @@ class _Evaluation:
         if not self._launch.collected:
             return self._without(metric, Status.NOT_COLLECTED, "the launch was not collected")
         needed = self._needed(metric)
-        section = f" or `--section {metric.section}`" if metric.section else ""
-        how = f"collect with `ncu --metrics {','.join(needed)}`{section}"
-        reason = f"not in the report: {', '.join(needed)}; {how}"
-        return self._without(metric, Status.NOT_COLLECTED, reason if needed else "not in the report")
+        return self._without(metric, Status.NOT_COLLECTED, _how_to_collect(metric.section, needed))
 
     def _needed(self, metric: Metric) -> tuple[str, ...]:
         """The counters that are missing from the metric's first choice, those of metrics it uses included."""
@@ -312,3 +312,12 @@ class _Evaluation:
         formula = alternative.expression.text if alternative else ""
         counters = alternative.expression.counters if alternative else ()
         return MetricValue(metric.name, None, metric.unit, status, reason, formula, counters)
+
+
+@lru_cache(maxsize=4096)
+def _how_to_collect(section: str, needed: tuple[str, ...]) -> str:
+    """Why a metric has no value, and the ncu option that would give it one."""
+    if not needed:
+        return "not in the report"
+    other = f" or `--section {section}`" if section else ""
+    return f"not in the report: {', '.join(needed)}; collect with `ncu --metrics {','.join(needed)}`{other}"

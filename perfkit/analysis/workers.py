@@ -10,11 +10,11 @@ from __future__ import annotations
 import marshal
 import os
 import queue
+import select
 import signal
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # A report of 100 MB takes seconds; one that takes minutes per 100 MB hangs.
 _TIMEOUT_S = 60.0
+# The library keeps about five times the size of every report it has read, for as long as its process lives.
+_BYTES_PER_PROCESS = 48 * 1024 * 1024
 _TIMEOUT_S_PER_BYTE = 1e-6
 
 
@@ -95,30 +97,27 @@ class _Worker:
     def __init__(self, counters: list[str] | None) -> None:
         self._counters = counters
         self._process: subprocess.Popen[bytes] | None = None
+        self._bytes_read = 0
 
     def read(self, path: str) -> list[RawLaunch] | Failure:
+        size = Path(path).stat().st_size
+        if self._bytes_read and self._bytes_read + size > _BYTES_PER_PROCESS:
+            self.close()
+        self._bytes_read += size
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        expired = threading.Event()
-
-        def expire() -> None:
-            expired.set()
-            process.kill()
-
-        limit = _TIMEOUT_S + _TIMEOUT_S_PER_BYTE * Path(path).stat().st_size
-        timer = threading.Timer(limit, expire)
-        timer.start()
+        limit = _TIMEOUT_S + _TIMEOUT_S_PER_BYTE * size
         try:
             _send(process.stdin, path)
+            if not select.select([process.stdout], [], [], limit)[0]:
+                process.kill()
+                self.close()
+                return Failure(f"ncu_report did not finish reading it in {limit:.0f} s")
             answer = _receive(process.stdout)
         except (OSError, EOFError, ValueError):
             self.close()
-            if expired.is_set():
-                return Failure(f"ncu_report did not finish reading it in {limit:.0f} s")
             return Failure(f"ncu_report crashed while reading it ({_ending(process.returncode)})")
-        finally:
-            timer.cancel()
         kind, content = answer
         return Failure(f"ncu_report cannot read it: {content}") if kind == "error" else content
 
@@ -141,6 +140,7 @@ class _Worker:
 
     def close(self) -> None:
         process, self._process = self._process, None
+        self._bytes_read = 0
         if process is None:
             return
         for pipe in (process.stdin, process.stdout):
