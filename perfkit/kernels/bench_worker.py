@@ -117,9 +117,11 @@ class Worker:
         launches, each = self._timing().warm(launcher.launch, seconds)
         return {"launches": launches, "seconds": each}
 
-    def do_batch(self, name: str, launches: int, inner: int, cold: bool) -> dict[str, Any]:
+    def do_batch(self, name: str, launches: int, inner: int, cold: bool, lead_in: bool) -> dict[str, Any]:
         """See Meter.batch."""
-        batch = self._timing().batch(self._launchers[name].launch, launches, inner, cold)
+        batch = self._timing().batch(
+            self._launchers[name].launch, launches, inner, cold=cold, lead_in=lead_in
+        )
         return dataclasses.asdict(batch)
 
     def do_pairs(self, a: str, b: str, a_first: list[bool], inner: int, spin_cycles: int) -> dict[str, Any]:

@@ -68,12 +68,14 @@ def time_kernel(timer: Timer, name: str, protocol: Protocol, progress: Progress 
     each = timer.warm(name, protocol.warm_up)
     inner = 1 if each >= SHORT_LAUNCH else round(5 * SHORT_LAUNCH / max(each, 1e-7))
     launches = launches_per_batch(each * inner)
+    # A spin ahead of every batch would lower the power of long kernels for nothing.
+    lead_in = each < 2 * SHORT_LAUNCH and not protocol.cold
     batches: list[Batch] = []
     times: list[float] = []
     kernel_time = 0.0
     start = time.monotonic()
     while True:
-        batch = timer.batch(name, launches, inner=inner, cold=protocol.cold)
+        batch = timer.batch(name, launches, inner=inner, cold=protocol.cold, lead_in=lead_in)
         batches.append(batch)
         times.extend(batch.times)
         kernel_time += sum(batch.times) * inner

@@ -39,8 +39,10 @@ class Timer(Protocol):
     def warm(self, name: str, seconds: float) -> float:
         """Launch back to back for `seconds`; s a launch at the end of it."""
 
-    def batch(self, name: str, launches: int, *, inner: int = 1, cold: bool = False) -> Batch:
-        """Time `launches` times `inner` launches."""
+    def batch(
+        self, name: str, launches: int, *, inner: int = 1, cold: bool = False, lead_in: bool = False
+    ) -> Batch:
+        """Time `launches` times `inner` launches; see kernels.measuring.Meter.batch."""
 
     def pairs(
         self, a: str, b: str, a_first: Sequence[bool], *, inner: int, spin_cycles: int = 0
@@ -119,10 +121,12 @@ class WorkerTimer:
         self._doing = name
         return float(self._ask("warm", name=name, seconds=seconds)["seconds"])
 
-    def batch(self, name: str, launches: int, *, inner: int = 1, cold: bool = False) -> Batch:
+    def batch(
+        self, name: str, launches: int, *, inner: int = 1, cold: bool = False, lead_in: bool = False
+    ) -> Batch:
         """See Timer."""
         self._doing = name
-        answer = self._ask("batch", name=name, launches=launches, inner=inner, cold=cold)
+        answer = self._ask("batch", name=name, launches=launches, inner=inner, cold=cold, lead_in=lead_in)
         return Batch(**{**answer, "times": tuple(answer["times"])})
 
     def pairs(

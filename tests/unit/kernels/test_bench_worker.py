@@ -108,7 +108,7 @@ def test_open_verifies_and_times(client: Client) -> None:
     assert opened["verification"]["passed"]
     assert opened["facts"]["registers"] == 128
     assert client.ask("warm", name="x", seconds=0.001)["launches"] >= 1
-    batch = client.ask("batch", name="x", launches=5, inner=2, cold=False)
+    batch = client.ask("batch", name="x", launches=5, inner=2, cold=False, lead_in=False)
     assert batch["times"] == pytest.approx([1e-3] * 5)
     assert batch["sm_clock"] == pytest.approx(1.98e9, rel=1e-3)
 
@@ -127,7 +127,7 @@ def test_a_wrong_result_is_an_answer(client: Client) -> None:
 
 
 def test_errors_are_answers_and_the_worker_goes_on(client: Client) -> None:
-    answer = client.ask("batch", name="never opened", launches=1, inner=1, cold=False)
+    answer = client.ask("batch", name="never opened", launches=1, inner=1, cold=False, lead_in=False)
     assert (answer["ok"], answer["error"]) == (False, "ToolError")
     assert client.ask("clear") == {"ok": True}
 

@@ -45,6 +45,14 @@ def test_cold_flushes_before_each_launch_outside_the_events(gpu: Any) -> None:
     assert batch.times == pytest.approx([1e-3] * 20, rel=1e-9)
 
 
+def test_the_lead_in_is_outside_the_events_and_the_clock(gpu: Any) -> None:
+    before = gpu.now
+    batch = Meter().batch(gpu.kernel(5e-6), 100, lead_in=True)
+    assert gpu.now - before > 100 * 25e-6, "the GPU did not wait for the host"
+    assert batch.times == pytest.approx([5e-6] * 100, rel=1e-6)
+    assert batch.sm_clock == pytest.approx(1.98e9, rel=1e-2)
+
+
 def test_the_clock_is_that_of_the_batch(gpu: Any) -> None:
     meter = Meter()
     gpu.clock = 1.425e9
