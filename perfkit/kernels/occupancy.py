@@ -49,7 +49,7 @@ def ballast_for(
     needed = limits.per_sm // (blocks + 1) - limits.reserved_per_block
     total = (needed // GRANULARITY + 1) * GRANULARITY
     fits = blocks * (total + limits.reserved_per_block) <= limits.per_sm
-    if total <= own or total - static > limits.per_block_optin - static or not fits:
+    if total <= own or total > limits.per_block_optin or not fits:
         raise UsageError(
             f"{label}: no amount of shared memory leaves exactly {blocks} of {natural} blocks per SM "
             f"(it uses {own} of {limits.per_sm} bytes per SM, {limits.reserved_per_block} reserved per "
