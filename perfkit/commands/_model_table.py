@@ -25,25 +25,29 @@ COLUMNS = (
     Column("counted", "by ncu", "fraction", 2, "FMA lanes counted per elapsed cycle / FP32 lanes"),
     Column("residual", "residual", "point", 3, "model - ncu's own share"),
     Column("work", "by work", "fraction", 2, "FLOPs of the work model / (ncu's time x peak at ncu's clock)"),
+    Column("work_residual", "model - work", "point", 3),
     Column("timed", "timed", "fraction", 2, "share of peak by event timing (perfkit bench)"),
     Column("timed_residual", "model - timed", "point", 2),
     Column("verdict", "verdict"),
 )
-# Left out where no row has them: a report without a run knows neither.
-_OPTIONAL = ("work", "timed", "timed_residual", "problem")
+# Left out where no row has them (a report without a run knows neither work nor timing), or where they change
+# nothing in any row.
+_OPTIONAL: dict[str, float | None] = {
+    "problem": None,
+    "work": None,
+    "work_residual": None,
+    "timed": None,
+    "timed_residual": None,
+    "lane_factor": 1.0,
+    "lane_fraction": 1.0,
+}
 
 
 def peak_table(checks: Sequence[PeakCheck]) -> Table:
     """One row a launch; the reasons are in the notes."""
     several = len({check.launch.report for check in checks}) > 1
     rows = [_row(check, several) for check in checks]
-    empty = {
-        name
-        for name in _OPTIONAL
-        for index in (next(i for i, c in enumerate(COLUMNS) if c.name == name),)
-        if all(row[index].value in (None, "") for row in rows)
-    }
-    kept = [index for index, column in enumerate(COLUMNS) if column.name not in empty]
+    kept = [index for index, column in enumerate(COLUMNS) if not _idle(column.name, index, rows)]
     return Table(
         name="model",
         title="share of FP32 FMA peak: the model against measurement",
@@ -51,6 +55,10 @@ def peak_table(checks: Sequence[PeakCheck]) -> Table:
         rows=tuple(tuple(row[index] for index in kept) for row in rows),
         notes=tuple(_notes(checks, several)),
     )
+
+
+def _idle(name: str, index: int, rows: Sequence[tuple[Cell, ...]]) -> bool:
+    return name in _OPTIONAL and all(row[index].value in (None, "", _OPTIONAL[name]) for row in rows)
 
 
 def _row(check: PeakCheck, several: bool) -> tuple[Cell, ...]:
@@ -70,6 +78,7 @@ def _row(check: PeakCheck, several: bool) -> tuple[Cell, ...]:
         _share(check.counted, check),
         _share(check.residual, check),
         _share(check.work, check),
+        _share(check.work_residual, check),
         _share(check.timed, check),
         _share(check.timed_residual, check),
         Cell(str(check.closure)),
