@@ -55,7 +55,7 @@ def gather(
     """
     gpu, capability = _one_gpu(evaluated, records)
     warnings: list[str] = []
-    launches = _representatives(evaluated, warnings)
+    launches = _representatives(evaluated, files, warnings)
     results = _bench_results(records)
     kernels = _order(launches, results, records)
     if not kernels:
@@ -99,8 +99,13 @@ def _one_gpu(
     return next(iter(seen), ("", None))
 
 
-def _representatives(evaluated: Sequence[Evaluated], warnings: list[str]) -> dict[tuple[str, str], Evaluated]:
-    """The launch that stands for each (label, problem). Without a registry key each stands for itself."""
+def _representatives(
+    evaluated: Sequence[Evaluated], files: Mapping[str, RunFile], warnings: list[str]
+) -> dict[tuple[str, str], Evaluated]:
+    """The launch that stands for each (label, problem). Without a registry key each stands for itself.
+
+    Of several reports the last one read counts (runs sort by time); of several launches in it the longest.
+    """
     groups: dict[tuple[str, str], list[Evaluated]] = {}
     names: dict[str, int] = {}
     repeated = _repeated(item.launch.label for item in evaluated if item.launch.key is None)
@@ -112,17 +117,18 @@ def _representatives(evaluated: Sequence[Evaluated], warnings: list[str]) -> dic
         groups.setdefault((label, item.launch.problem), []).append(item)
     chosen = {}
     for (label, problem), items in groups.items():
-        chosen[label, problem] = max(items, key=_duration)
+        latest = [item for item in items if item.launch.id.report == items[-1].launch.id.report]
+        found = chosen[label, problem] = max(latest, key=_duration)
+        launch = found.launch
+        report = files[launch.id.report].name if launch.id.report in files else launch.id.report
+        where = f"{report}, launch {launch.id.range}.{launch.id.launch}"
         if len(items) > 1:
-            shown = chosen[label, problem].launch
-            warnings.append(
-                f"{label} {problem}: {len(items)} launches; the counters are those of the longest, "
-                f"{shown.id} ({shown.kernel})"
-            )
-        if not chosen[label, problem].launch.collected:
-            warnings.append(
-                f"{label} {problem}: the launch {chosen[label, problem].launch.id} was not collected"
-            )
+            reports = len({item.launch.id.report for item in items})
+            which = "the longest" if len(latest) > 1 else "the latest"
+            among = f"{len(items)} launches" + (f" in {reports} reports" if reports > 1 else "")
+            warnings.append(f"{label} {problem}: {among}; the counters are those of {which} ({where})")
+        if not launch.collected:
+            warnings.append(f"{label} {problem}: the launch was not collected ({where})")
     return chosen
 
 
@@ -160,9 +166,10 @@ def _order(
     results: Mapping[tuple[str, str], Any],
     records: Sequence[RunRecord],
 ) -> tuple[str, ...]:
-    """Labels in the order of the runs' own lists, the reference last; then what only reports name."""
+    """Labels in the order of the runs' own lists, the longest list first; the reference comes last."""
     held = {label for label, _ in (*launches, *results)}
-    listed = [run.label for record in records for run in record.kernels if run.label in held]
+    longest_first = sorted(records, key=lambda record: -len({run.label for run in record.kernels}))
+    listed = [run.label for record in longest_first for run in record.kernels if run.label in held]
     ordered = dict.fromkeys([*listed, *(label for label, _ in launches), *(label for label, _ in results)])
     return tuple(sorted(ordered, key=lambda label: label in REFERENCES))
 

@@ -13,7 +13,6 @@ from perfkit.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
     from perfkit.model import Table
-    from perfkit.model.claims import ClaimResult
     from perfkit.model.measurements import Measurements
     from perfkit.model.traced import TracedTable
 
@@ -191,16 +190,15 @@ def _check(name: str, measurements: Measurements, folder: Path | None, fmt: str)
         for kind in ("markdown", "csv", "latex", "html"):
             _put(folder / f"claims.{SUFFIXES[kind]}", render([table], kind))
     bad = [result for result in results if result.outcome in (Outcome.FAILS, Outcome.UNDECIDED)]
+    for result in bad:
+        why = result.reason or f"measured {result.measured}, said {result.stated}"
+        warn(f"claim {result.claim.id} {result.outcome.value}: {why}")
     if bad:
-        raise CheckFailedError(f"{len(bad)} of {len(results)} claims: {_list(bad)}", "See the table.")
-
-
-def _list(results: Sequence[ClaimResult]) -> str:
-    parts = []
-    for result in results:
-        why = result.reason or f"{result.measured}, said {result.stated}"
-        parts.append(f"{result.claim.id} {result.outcome.value} ({why})")
-    return "; ".join(parts)
+        ids = ", ".join(result.claim.id for result in bad)
+        raise CheckFailedError(
+            f"{len(bad)} of {len(results)} claims fail or cannot be decided: {ids}",
+            "Correct the text or the kernel; for what is missing, give a run that holds it.",
+        )
 
 
 def _put(path: Path, text: str) -> None:

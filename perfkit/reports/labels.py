@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 Point = tuple[float, float]
 _GAP = 5.0  # pixels between a point and the label beside it
@@ -27,6 +28,10 @@ class Box:
         width = min(self.x1, other.x1) - max(self.x0, other.x0)
         height = min(self.y1, other.y1) - max(self.y0, other.y0)
         return width * height if width > 0 and height > 0 else 0.0
+
+    def holds(self, point: Point) -> bool:
+        """Whether `point` is inside."""
+        return self.x0 <= point[0] <= self.x1 and self.y0 <= point[1] <= self.y1
 
     def crossed_by(self, a: Point, b: Point) -> bool:
         """Whether the segment from a to b goes through the box (Liang-Barsky clipping)."""
@@ -62,7 +67,7 @@ def place(
     for index in crowded:
         best = min(
             _candidates(anchors[index], sizes[index]),
-            key=lambda candidate: _cost(candidate, taken, lines, area),
+            key=partial(_cost, anchor=anchors[index], taken=taken, lines=lines, area=area),
         )
         placed[index] = best[0]
         taken.append(best[0])
@@ -87,11 +92,28 @@ def _candidates(anchor: Point, size: tuple[float, float]) -> Iterator[tuple[Box,
 
 
 def _cost(
-    candidate: tuple[Box, float], taken: Sequence[Box], lines: Sequence[tuple[Point, Point]], area: Box
+    candidate: tuple[Box, float],
+    anchor: Point,
+    taken: Sequence[Box],
+    lines: Sequence[tuple[Point, Point]],
+    area: Box,
 ) -> float:
     box, penalty = candidate
+    middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
     covered = sum(box.overlap(other) for other in taken)
     whole = (box.x1 - box.x0) * (box.y1 - box.y0)
     outside = whole - box.overlap(area)
     crossed = sum(30.0 for a, b in lines if box.crossed_by(a, b))
+    # The thin line from a far label to its point should not run through other things either.
+    crossed += sum(25.0 for a, b in lines if _intersect(anchor, middle, a, b))
+    crossed += sum(15.0 for other in taken if not other.holds(anchor) and other.crossed_by(anchor, middle))
     return 10.0 * covered + 20.0 * outside + crossed + penalty
+
+
+def _intersect(a: Point, b: Point, c: Point, d: Point) -> bool:
+    """Whether the segments a-b and c-d cross."""
+
+    def side(p: Point, q: Point, r: Point) -> float:
+        return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
+
+    return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
