@@ -14,21 +14,21 @@ COLUMNS = (
     Column("kernel", "kernel"),
     Column("problem", "problem"),
     Column("launch", "launch"),
-    Column("issue_rate", "issue rate", "fraction", 2, "cycles with an instruction issued / active cycles"),
-    Column("fma_share", "FMA share", "fraction", 2, "FP32 FMA instructions / all instructions executed"),
+    Column("verdict", "verdict"),
+    Column("issue_rate", "issue", "fraction", 2, "cycles with an instruction issued / active cycles"),
+    Column("fma_share", "FMA", "fraction", 2, "FP32 FMA instructions / all instructions executed"),
     Column("two_factor", "product", "fraction", 2, "issue rate x FMA share: the article's model"),
-    Column("two_factor_error", "its error", "point", 2, "product - ncu's own share"),
+    Column("two_factor_error", "error", "point", 2, "product - ncu's own share"),
     Column("active_fraction", "active", "fraction", 2, "active cycles / elapsed cycles"),
     Column("lane_factor", "lanes", "", 0, "32 / FP32 lanes of an SMSP"),
     Column("lane_fraction", "lanes on", "fraction", 1, "predicated-on lanes of the FMAs"),
     Column("full", "model", "fraction", 2, "product of all factors"),
     Column("counted", "by ncu", "fraction", 2, "FMA lanes counted per elapsed cycle / FP32 lanes"),
-    Column("residual", "residual", "point", 3, "model - ncu's own share"),
+    Column("residual", "off ncu", "point", 3, "model - ncu's own share"),
     Column("work", "by work", "fraction", 2, "FLOPs of the work model / (ncu's time x peak at ncu's clock)"),
-    Column("work_residual", "model - work", "point", 3),
+    Column("work_residual", "off work", "point", 3, "model - by work"),
     Column("timed", "timed", "fraction", 2, "share of peak by event timing (perfkit bench)"),
-    Column("timed_residual", "model - timed", "point", 2),
-    Column("verdict", "verdict"),
+    Column("timed_residual", "off timed", "point", 2, "model - timed"),
 )
 # Left out where no row has them (a report without a run knows neither work nor timing), or where they change
 # nothing in any row.
@@ -67,6 +67,7 @@ def _row(check: PeakCheck, several: bool) -> tuple[Cell, ...]:
         Cell(check.kernel),
         Cell(check.problem),
         Cell(_where(check, several)),
+        Cell(str(check.closure)),
         _factor(factors["issue_rate"]),
         _factor(factors["fma_share"]),
         _share(check.two_factor, check),
@@ -81,7 +82,6 @@ def _row(check: PeakCheck, several: bool) -> tuple[Cell, ...]:
         _share(check.work_residual, check),
         _share(check.timed, check),
         _share(check.timed_residual, check),
-        Cell(str(check.closure)),
     )
 
 
