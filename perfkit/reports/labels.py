@@ -29,6 +29,12 @@ class Box:
         height = min(self.y1, other.y1) - max(self.y0, other.y0)
         return width * height if width > 0 and height > 0 else 0.0
 
+    def distance(self, point: Point) -> float:
+        """From `point` to the nearest edge, 0 inside."""
+        dx = max(self.x0 - point[0], 0.0, point[0] - self.x1)
+        dy = max(self.y0 - point[1], 0.0, point[1] - self.y1)
+        return math.hypot(dx, dy)
+
     def holds(self, point: Point) -> bool:
         """Whether `point` is inside."""
         return self.x0 <= point[0] <= self.x1 and self.y0 <= point[1] <= self.y1
@@ -67,7 +73,7 @@ def place(
     for index in crowded:
         best = min(
             _candidates(anchors[index], sizes[index]),
-            key=partial(_cost, anchor=anchors[index], taken=taken, lines=lines, area=area),
+            key=partial(_cost, anchor=anchors[index], anchors=anchors, taken=taken, lines=lines, area=area),
         )
         placed[index] = best[0]
         taken.append(best[0])
@@ -94,6 +100,7 @@ def _candidates(anchor: Point, size: tuple[float, float]) -> Iterator[tuple[Box,
 def _cost(
     candidate: tuple[Box, float],
     anchor: Point,
+    anchors: Sequence[Point],
     taken: Sequence[Box],
     lines: Sequence[tuple[Point, Point]],
     area: Box,
@@ -107,7 +114,10 @@ def _cost(
     # The thin line from a far label to its point should not run through other things either.
     crossed += sum(25.0 for a, b in lines if _intersect(anchor, middle, a, b))
     crossed += sum(15.0 for other in taken if not other.holds(anchor) and other.crossed_by(anchor, middle))
-    return 10.0 * covered + 20.0 * outside + crossed + penalty
+    # Nearer to another point it would be read as that one's name.
+    own = box.distance(anchor)
+    stolen = sum(40.0 for other in anchors if other != anchor and box.distance(other) < own + 3)
+    return 10.0 * covered + 20.0 * outside + crossed + stolen + penalty
 
 
 def _intersect(a: Point, b: Point, c: Point, d: Point) -> bool:

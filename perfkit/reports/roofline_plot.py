@@ -220,7 +220,7 @@ def _label_points(
     for point, box in zip(shown, places, strict=True):
         x, y = axes.transData.transform((point.intensity, point.rate))
         middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
-        far = math.hypot(middle[0] - x, middle[1] - y) > 0.5 * (box.x1 - box.x0) + 16
+        far = box.distance((x, y)) > 9
         axes.annotate(
             label(point.label),
             (point.intensity, point.rate),
