@@ -135,17 +135,18 @@ def compare(
         if np.array_equal(want, have, equal_nan=want.dtype.kind == "f"):
             continue
         equal = False
+        exact, measured = want.astype(np.float64), have.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            difference = np.abs(have.astype(np.float64) - want.astype(np.float64))
-        difference[np.isnan(have.astype(np.float64)) & np.isnan(want.astype(np.float64))] = 0.0
-        difference[have == want] = 0.0  # equal infinities
-        bad = ~(difference <= atol + rtol * np.abs(want.astype(np.float64)))
-        finite = difference[np.isfinite(difference)]
-        worst = max(worst, float(finite.max()) if finite.size else float("inf"))
+            difference = np.abs(measured - exact)
+        difference[np.isnan(difference)] = np.inf  # a NaN on one side, or infinities of two signs
+        difference[(have == want) | (np.isnan(measured) & np.isnan(exact))] = 0.0
+        # Against an expected infinity any tolerance relative to it would do: only infinity itself is right.
+        bad = ~((difference <= atol + rtol * np.abs(exact)) & np.isfinite(difference))
+        worst = max(worst, float(difference.max()))
         if bad.any():
             passed = False
             place = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-            unwritten = int(np.isnan(have.astype(np.float64)).sum())
+            unwritten = int(np.isnan(measured).sum())
             message = message or (
                 f"{name}: {int(bad.sum())} of {bad.size} elements differ, first at {place}: "
                 f"{have[place]} instead of {want[place]}" + (f"; {unwritten} are NaN" if unwritten else "")

@@ -66,7 +66,7 @@ class TestCompare:
             compare("ref", {"y": np.ones(3)}, {"x": np.ones(3)}, 0, 0)
 
     @given(hnp.arrays(np.float32, 5), hnp.arrays(np.float32, 5))
-    def test_agrees_with_numpy(self, want: np.ndarray, got: np.ndarray) -> None:  # type: ignore[type-arg]
+    def test_agrees_with_numpy(self, want: np.ndarray, got: np.ndarray) -> None:
         found = compare("ref", {"x": want}, {"x": got}, 1e-3, 1e-3)
         wide = np.allclose(got.astype(float), want.astype(float), rtol=1e-3, atol=1e-3, equal_nan=True)
         assert found.passed == wide
