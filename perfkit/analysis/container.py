@@ -139,6 +139,8 @@ def _decompress(path: Path, target: Path) -> str:
             if not written:
                 raise ReportError(f"{path}: its zstd compression is damaged ({error})", _AGAIN) from error
             return f"its zstd compression is damaged after {written:,} bytes ({error})"
+    if not written:
+        raise ReportError(f"{path}: its zstd compression is damaged (nothing comes out)", _AGAIN)
     return ""
 
 

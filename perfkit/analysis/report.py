@@ -105,6 +105,10 @@ def _named(message: str, path: Path) -> str:
 
 def _assemble(path: Path, checked: container.Container, raw: list[reader.RawLaunch], problem: str) -> Report:
     name = str(path)
+    if checked.lost:
+        # Of a block that is cut short the library makes a launch all the same, with the counters up to the
+        # cut.
+        raw = raw[: checked.expected_launches - checked.lost]
     launches = tuple(_launch(name, checked.ncu_version, one) for one in raw)
     problems = [*([problem] if problem else []), *checked.problems]
     lost = max(checked.lost, checked.expected_launches - len(launches))

@@ -1,0 +1,152 @@
+"""An independent reading: counters straight from ncu_report, formulas by hand, equal to the last digit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import perfkit
+
+if TYPE_CHECKING:
+    from .conftest import Corpus
+
+Raw = Callable[[str], Any]
+
+
+def instances(metric: Any) -> dict[Any, float]:
+    ids = metric.correlation_ids()
+    return {ids.value(i): metric.value(i) for i in range(metric.num_instances())}
+
+
+def first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def ratio(above: Any, below: Any) -> float | None:
+    return None if above is None or below is None or below == 0 else above / below
+
+
+def sectors_per_load(raw: Raw) -> float | None:
+    requests = raw("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum")
+    if requests is None:
+        return raw("l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio") or None
+    return ratio(raw("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"), requests)
+
+
+def l2_hit_rate(raw: Raw) -> float | None:
+    return ratio(raw("lts__t_sectors_lookup_hit.sum"), raw("lts__t_sectors.sum"))
+
+
+def l2_read_bytes(raw: Raw) -> float | None:
+    sectors = raw("lts__t_sectors_srcunit_tex_op_read.sum")
+    return sectors * 32 if sectors is not None else raw("lts__t_bytes_srcunit_tex_op_read")
+
+
+def dram_read_bytes(raw: Raw) -> float | None:
+    return raw("dram__bytes_read.sum")
+
+
+def shared_load_conflicts(raw: Raw) -> float | None:
+    return raw("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum")
+
+
+def wavefronts_per_shared_load(raw: Raw) -> float | None:
+    loads = first(
+        raw("smsp__inst_executed_op_shared_ld.sum"),
+        raw("smsp__sass_inst_executed_op_shared_ld.sum"),
+        raw("sass__inst_executed_shared_loads"),
+    )
+    return ratio(raw("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"), loads)
+
+
+def issue_rate(raw: Raw) -> float | None:
+    return raw("smsp__issue_active.avg.per_cycle_active")
+
+
+def fma_share(raw: Raw) -> float | None:
+    opcodes = raw("sass__inst_executed_per_opcode[]")
+    if opcodes is None:
+        return None
+    fma = opcodes.get("FFMA", 0.0) + opcodes.get("FFMA32I", 0.0) + opcodes.get("FFMA2", 0.0)
+    return ratio(fma, raw("smsp__inst_executed.sum"))
+
+
+def duration(raw: Raw) -> float | None:
+    nanoseconds = first(raw("gpu__time_duration.sum"), raw("gpu__time_duration"))
+    return None if nanoseconds is None else nanoseconds / 1e9
+
+
+def registers_per_thread(raw: Raw) -> float | None:
+    return raw("launch__registers_per_thread")
+
+
+def achieved_occupancy(raw: Raw) -> float | None:
+    percent = raw("sm__warps_active.avg.pct_of_peak_sustained_active")
+    if percent is not None:
+        return percent / 100
+    return ratio(
+        raw("sm__active_warps_avg_per_active_cycle"), raw("device__attribute_max_warps_per_multiprocessor")
+    )
+
+
+def stall_lg_throttle(raw: Raw) -> float | None:
+    return raw("smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio")
+
+
+FORMULAS = (
+    sectors_per_load,
+    l2_hit_rate,
+    l2_read_bytes,
+    dram_read_bytes,
+    shared_load_conflicts,
+    wavefronts_per_shared_load,
+    issue_rate,
+    fma_share,
+    duration,
+    registers_per_thread,
+    achieved_occupancy,
+    stall_lg_throttle,
+)
+
+
+def raw_reader(action: Any) -> Raw:
+    def raw(name: str) -> Any:
+        metric = action.metric_by_name(name.removesuffix("[]"))
+        if metric is None:
+            return None
+        if name.endswith("[]"):
+            return instances(metric)
+        value = metric.value()
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return None
+        return value
+
+    return raw
+
+
+def test_ten_metrics_equal_hand_written_formulas(corpus: Corpus) -> None:
+    module = pytest.importorskip("ncu_report")
+    answered = dict.fromkeys((one.__name__ for one in FORMULAS), 0)
+    for path in corpus.files():
+        profile = perfkit.load(path)
+        context = module.load_report(str(path))
+        actions = [
+            context.range_by_idx(r).action_by_idx(i)
+            for r in range(context.num_ranges())
+            for i in range(context.range_by_idx(r).num_actions())
+        ]
+        assert len(actions) == len(profile)
+        for action, one in zip(actions, profile, strict=True):
+            assert action.name() == one.launch.kernel
+            raw = raw_reader(action)
+            for formula in FORMULAS:
+                expected = formula(raw)
+                value = one.metrics[formula.__name__]
+                assert value.value == expected, (str(one.launch.id), value)
+                answered[formula.__name__] += expected is not None
+    # The comparison is of values, not of absences.
+    assert min(answered.values()) >= 10
+    assert sum(answered.values()) > 500
