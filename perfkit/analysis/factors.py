@@ -57,6 +57,8 @@ def factors(
     found: list[Factor] = []
     if work_ratio != 1:
         found.append(_leaf("work", "work", 1.0, work_ratio, "", math.log(work_ratio)))
+    if not _positive(before.cycles, after.cycles, before.clock, after.clock):
+        return (*found, _time(before, after, work_ratio))
     if _positive(before.instructions, after.instructions) and _positive(
         before.issued, after.issued, before.issue_rate, after.issue_rate, before.active, after.active
     ):
@@ -76,6 +78,12 @@ def factors(
     change = -math.log(after.clock / before.clock)
     found.append(_leaf("clock", "SM clock", before.clock, after.clock, "Hz", change))
     return tuple(found)
+
+
+def _time(before: Facts, after: Facts, work_ratio: float) -> Factor:
+    change = math.log(after.duration / before.duration) - math.log(work_ratio)
+    note = "not split: the reports hold neither elapsed cycles nor a clock"
+    return _leaf("time", "time", before.duration, after.duration, "s", change, note=note)
 
 
 def _instructions(both: evidence.Pair, work_ratio: float) -> Factor:

@@ -167,15 +167,18 @@ def _classes(launch: Launch, total: float) -> dict[str, float]:
     return counts
 
 
-# Class -> counters, the first that is held answers; thread-level counters count the 32 lanes of a warp.
+# Class -> counters, the first that is held answers (L1 makes one request of a global access); thread-
+# level counters count the 32 lanes of a warp.
 _BY_COUNTER: Mapping[str, tuple[str, ...]] = {
     opcodes.GLOBAL_LOAD: (
         "smsp__inst_executed_op_global_ld.sum",
         "smsp__sass_inst_executed_op_global_ld.sum",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
     ),
     opcodes.GLOBAL_STORE: (
         "smsp__inst_executed_op_global_st.sum",
         "smsp__sass_inst_executed_op_global_st.sum",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     ),
     opcodes.SHARED_LOAD: (
         "smsp__inst_executed_op_shared_ld.sum",

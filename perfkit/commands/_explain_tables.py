@@ -233,15 +233,20 @@ def _loss_rows(factor: Factor, depth: int, least: float) -> list[tuple[Cell, ...
     return rows
 
 
-def as_json(result: Comparison | PeakLoss) -> str:
-    """The whole tree: {"schema_version", "perfkit_version", "kind", ...the dataclass...}; NaN becomes
-    null.
-    """
-    kind = "comparison" if isinstance(result, Comparison) else "peak_loss"
-    document = {"schema_version": SCHEMA_VERSION, "perfkit_version": __version__, "kind": kind}
-    return (
-        json.dumps({**document, **_finite(dataclasses.asdict(result))}, indent=1, ensure_ascii=False) + "\n"
-    )
+def as_json(results: Sequence[Comparison | PeakLoss]) -> str:
+    """{"schema_version", "perfkit_version", "results": [{"kind", ...the dataclass...}]}; NaN becomes null."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "perfkit_version": __version__,
+        "results": [
+            {
+                "kind": "comparison" if isinstance(result, Comparison) else "peak_loss",
+                **_finite(dataclasses.asdict(result)),
+            }
+            for result in results
+        ],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

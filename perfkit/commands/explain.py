@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,12 +19,13 @@ FIGURES = (".svg", ".png")
 
 
 def explain(
-    a: Annotated[
-        str | None,
-        typer.Argument(help="Kernel of the last profile run, RUN:kernel, REPORT or REPORT:launch."),
-    ] = None,
-    b: Annotated[
-        str | None, typer.Argument(help="The other one; without it: where A's share of peak went.")
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="A [B]...",
+            help="Kernels of the last profile run, RUN:kernel, REPORT or REPORT:launch. One: where its share of "
+            "peak went. Two: why B is slower or faster. More: each step from one to the next.",
+        ),
     ] = None,
     run: Annotated[
         str, typer.Option(help="The run that plain kernel names mean (a folder, an id, `recorded`).")
@@ -76,22 +78,32 @@ def explain(
 
         emit_tables(run_table(Sources(), interventions), output_format, output)
         return
-    if a is None:
+    named = kernels or []
+    _check(named, verify, output_format, figure)
+    wanted = problem or (f"n={n}" if n is not None else "")
+    sides = choose(Sources(run), named, wanted)
+    results: list[Comparison | PeakLoss] = [
+        _compare(one, other, bench) for one, other in itertools.pairwise(sides)
+    ]
+    results = results or [_alone(sides[0])]
+    for text in dict.fromkeys(text for result in results for text in result.warnings):
+        warn(text)
+    more = _verify(sides, results[0], registers=registers) if verify else []
+    _show(results, output_format, output, everything=everything, more=more)
+    if figure is not None:
+        _draw(results[0], figure)
+
+
+def _check(named: list[str], verify: bool, output_format: str, figure: Path | None) -> None:
+    if not named:
         raise UsageError("nothing to explain", "Name one or two kernels: perfkit explain k6 k6b.")
-    if verify and (b is None or output_format == "json"):
+    if verify and (len(named) != 2 or output_format == "json"):
         raise UsageError(
             "--verify needs two kernels and prints tables",
             "perfkit explain k6 k6b --verify, and not --format json.",
         )
-    wanted = problem or (f"n={n}" if n is not None else "")
-    sides = choose(Sources(run), [a] if b is None else [a, b], wanted)
-    result = _compare(sides[0], sides[1], bench) if len(sides) == 2 else _alone(sides[0])
-    for text in result.warnings:
-        warn(text)
-    more = _verify(sides, result, registers=registers) if verify else []
-    _show(result, output_format, output, everything=everything, more=more)
-    if figure is not None:
-        _draw(result, figure)
+    if figure is not None and len(named) > 2:
+        raise UsageError("--figure draws one comparison", "Name one or two kernels.")
 
 
 def _verify(sides: list[Chosen], result: Comparison | PeakLoss, *, registers: bool) -> list[Table]:
@@ -124,17 +136,26 @@ def _alone(one: Chosen) -> PeakLoss:
 
 
 def _show(
-    result: Comparison | PeakLoss, fmt: str, output: Path | None, *, everything: bool, more: list[Table]
+    results: list[Comparison | PeakLoss],
+    fmt: str,
+    output: Path | None,
+    *,
+    everything: bool,
+    more: list[Table],
 ) -> None:
     from perfkit.commands import _explain_tables as tables
     from perfkit.model import Comparison
 
     if fmt == "json":
-        emit(tables.as_json(result), output)
-    elif isinstance(result, Comparison):
-        emit_tables([*tables.comparison_tables(result, everything=everything), *more], fmt, output)
-    else:
-        emit_tables(tables.loss_tables(result, everything=everything), fmt, output)
+        emit(tables.as_json(results), output)
+        return
+    shown: list[Table] = []
+    for result in results:
+        if isinstance(result, Comparison):
+            shown += tables.comparison_tables(result, everything=everything)
+        else:
+            shown += tables.loss_tables(result, everything=everything)
+    emit_tables([*shown, *more], fmt, output)
 
 
 def _draw(result: Comparison | PeakLoss, path: Path) -> None:
