@@ -93,16 +93,25 @@ def _result_row(r: BenchResult) -> tuple[Cell, ...]:
     return (
         Cell(r.label),
         Cell(r.problem),
-        _measured(r.time),
-        _measured(half),
-        _measured(r.flop_rate),
-        _measured(r.sm_clock),
-        _measured(r.power),
-        _measured(r.energy_per_launch),
-        _measured(r.share_of_peak),
+        *(
+            Cell(None) if _is_wrong(r) else _measured(value)
+            for value in (
+                r.time,
+                half,
+                r.flop_rate,
+                r.sm_clock,
+                r.power,
+                r.energy_per_launch,
+                r.share_of_peak,
+            )
+        ),
         Cell(r.launches),
         Cell(verified(r.verification)),
     )
+
+
+def _is_wrong(result: BenchResult) -> bool:
+    return result.verification is not None and not result.verification.passed
 
 
 def _measured(value: float | None) -> Cell:
@@ -145,8 +154,8 @@ def comparisons_table(found: Sequence[PairComparison]) -> Table:
         columns=_PAIR_COLUMNS,
         rows=rows,
         notes=(
-            "ratio: Hodges-Lehmann estimate of ln(T_B / T_A) over couples of pairs in both orders, 95 % interval "
-            "of the signed-rank test; a verdict needs the whole interval beyond (or within) the floor of "
+            "ratio: Hodges-Lehmann estimate of ln(T_B / T_A) over couples of pairs in both orders, 95 % "
+            "interval of the signed-rank test; a verdict needs the whole interval beyond (or within) the floor of "
             f"{found[0].floor:.1%}, and cycles that agree",
         ),
     )
@@ -169,11 +178,11 @@ def self_tests_table(found: Sequence[SelfTest]) -> Table:
         for t in found
     ]
     total, wrong = sum(t.comparisons for t in found), sum(t.wrong for t in found)
+    slowed = f", slowed by {found[0].handicap:.1%}" if found[0].handicap else ""
     kind = "slow-downs missed" if found[0].handicap else "false verdicts of faster or slower"
     return Table(
         name="selftest",
-        title="a kernel against itself"
-        + (f", slowed by {found[0].handicap:.1%}" if found[0].handicap else ""),
+        title=f"a kernel against itself{slowed}",
         columns=_TEST_COLUMNS,
         rows=tuple(rows),
         notes=(f"{wrong} of {total} comparisons are {kind} ({wrong / total:.1%})",),

@@ -1,0 +1,107 @@
+"""The tables of bench and model at a fixed width."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from perfkit.commands import _bench_tables
+from perfkit.commands._model_table import peak_table
+from perfkit.model import BenchResult, GpuInfo, LaunchId, MetricValue, PairComparison, SelfTest, Verification
+from perfkit.model.peak import Closure, PeakCheck
+from perfkit.reports import render
+
+GPU = GpuInfo("NVIDIA H200", "GPU-0", (9, 0), 132)
+RESULT = BenchResult(
+    key="k8", label="k8", title="double buffering", problem="n=4096", size={"n": 4096}, protocol="quick",
+    cache="hot", time=2.96e-3, time_low=2.958e-3, time_high=2.962e-3, launches=340, kept=340,
+    flops=2.0 * 4096**3, flop_rate=46.43e12, sm_clock=1.9758e9, sm_clock_source="cycle counter",
+    share_of_peak=0.6955, power=640.0, energy_per_launch=1.8944,
+    verification=Verification(True, "cuBLAS SGEMM", True, 0.0),
+)  # fmt: skip
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_results() -> None:
+    wrong = dataclasses.replace(
+        RESULT, label="k9", time=None, time_low=None, time_high=None, launches=0,
+        flop_rate=None, sm_clock=None, share_of_peak=None, power=None, energy_per_launch=None,
+        stopped="not timed: verification failed",
+        verification=Verification(False, "cuBLAS SGEMM", False, 3.0),
+    )  # fmt: skip
+    table = _bench_tables.results_table([RESULT, wrong], GPU)
+    lines = _lines(render([table], "markdown"))
+    assert lines[0] == "### bench: quick protocol, hot L2 on NVIDIA H200, 132 SMs"
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| k")]
+    assert cells[1] == [
+        "k8", "n=4096", "2.960", "0.07", "46.43", "1.976", "640", "1.894", "69.5", "340", "bit-equal",
+    ]  # fmt: skip
+    assert cells[2] == ["k9", "n=4096", *[""] * 7, "0", "WRONG"], "a wrong kernel shows a speed"
+
+
+def test_verified_in_words() -> None:
+    assert _bench_tables.verified(None) == "no reference"
+    assert _bench_tables.verified(Verification(True, "r", False, 7.6e-5)) == "within 7.6e-05"
+
+
+def test_comparison() -> None:
+    found = PairComparison(
+        "k6", "k7", "n=1024", "faster", "95 % interval ...", 60, 5, 0.97, 0.969, 0.971, 0.9702, 0.969, 0.972,
+        0.005, 1.0e-4, 0.97e-4,
+    )  # fmt: skip
+    text = render([_bench_tables.comparisons_table([found])], "terminal", width=200)
+    assert "0.9700" in text
+    assert "faster" in text
+    assert "the floor of 0.5%" in text
+
+
+def test_self_test_counts_over_all_sizes() -> None:
+    verdicts = {"faster": 1, "slower": 0, "same": 99, "ambiguous": 0}
+    tests = [SelfTest("k6", f"n={n}", 100, 60, 0.0, verdicts, 1, 0.001, 1.006, 4.0) for n in (1024, 2048)]
+    table = _bench_tables.self_tests_table(tests)
+    assert table.notes == ("2 of 200 comparisons are false verdicts of faster or slower (1.0%)",)
+    slowed = dataclasses.replace(tests[0], handicap=0.01, wrong=3)
+    notes = _bench_tables.self_tests_table([slowed]).notes
+    assert notes == ("3 of 100 comparisons are slow-downs missed (3.0%)",)
+
+
+def _check(**changes: object) -> PeakCheck:
+    def factor(name: str, value: float) -> MetricValue:
+        return MetricValue(name, value, "fraction")
+
+    factors = {
+        "issue_rate": factor("issue_rate", 0.8164),
+        "fma_share": factor("fma_share", 0.8932),
+        "active_fraction": factor("active_fraction", 0.9701),
+        "lane_factor": factor("lane_factor", 1.0),
+        "lane_fraction": factor("lane_fraction", 1.0),
+    }
+    check = PeakCheck(
+        LaunchId("/runs/a/profile.ncu-rep", 0, 8), "k8", "n=4096", "NVIDIA H200", factors, 0.7292, 0.7074,
+        0.7074, None, None, Closure.CLOSES, "",
+    )  # fmt: skip
+    return dataclasses.replace(check, **changes)  # type: ignore[arg-type]  # fields by name
+
+
+def test_model_leaves_out_what_no_row_has() -> None:
+    table = peak_table([_check()])
+    names = [column.name for column in table.columns]
+    assert "lane_factor" not in names
+    assert "work" not in names
+    assert names[:4] == ["kernel", "problem", "launch", "verdict"]
+    timed = peak_table([_check(timed=0.6799, work=0.7073)])
+    row = dict(zip([c.name for c in timed.columns], timed.rows[0], strict=True))
+    assert row["launch"].value == "8"
+    assert row["two_factor_error"].value == 0.7292 - 0.7074
+    assert row["timed_residual"].value == 0.7074 - 0.6799
+    assert row["work_residual"].value == 0.7074 - 0.7073
+
+
+def test_model_says_each_reason_once_over_many_launches() -> None:
+    checks = [
+        _check(launch=LaunchId("r.ncu-rep", 0, i), closure=Closure.UNKNOWN, reason="not collected")
+        for i in range(20)
+    ]
+    assert peak_table(checks).notes == ("0, 1 and 18 more: not collected",)
