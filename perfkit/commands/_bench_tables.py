@@ -155,14 +155,14 @@ def comparisons_table(found: Sequence[PairComparison]) -> Table:
         rows=rows,
         notes=(
             "ratio: Hodges-Lehmann estimate of ln(T_B / T_A) over couples of pairs in both orders, 95 % "
-            "interval of the signed-rank test; a verdict needs the whole interval beyond (or within) the floor of "
-            f"{found[0].floor:.1%}, and cycles that agree",
+            "interval of the signed-rank test; a verdict needs the whole interval beyond (or within) the "
+            f"floor of {found[0].floor:.1%}, and cycles that agree",
         ),
     )
 
 
 def self_tests_table(found: Sequence[SelfTest]) -> Table:
-    """One row a size, and a last one for all of them."""
+    """One row a size; the note counts over all of them."""
     rows = [
         (
             Cell(t.label),

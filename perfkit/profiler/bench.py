@@ -19,7 +19,6 @@ from perfkit.profiler.timing import Timer
 
 # (s a launch in the order measured, s of kernel time, s since the start) -> why to stop, "" to go on
 Stop = Callable[[Sequence[float], float, float], str]
-Progress = Callable[[str, float], None]
 
 # Below this an event pair measures the launch as much as the kernel (events tick at about 0.5 us). s.
 SHORT_LAUNCH = 20e-6
@@ -63,7 +62,7 @@ class ArticleProtocol:
 Protocol = QuickProtocol | ArticleProtocol
 
 
-def time_kernel(timer: Timer, name: str, protocol: Protocol, progress: Progress | None = None) -> Timing:
+def time_kernel(timer: Timer, name: str, protocol: Protocol) -> Timing:
     """One round: warm up, then batches until the protocol's stop rule speaks."""
     each = timer.warm(name, protocol.warm_up)
     inner = 1 if each >= SHORT_LAUNCH else round(5 * SHORT_LAUNCH / max(each, 1e-7))
@@ -81,8 +80,6 @@ def time_kernel(timer: Timer, name: str, protocol: Protocol, progress: Progress 
         kernel_time += sum(batch.times) * inner
         elapsed = time.monotonic() - start
         stopped = protocol.stop(times, kernel_time, elapsed)
-        if progress is not None:
-            progress(name, elapsed)
         if stopped:
             return Timing(batches=tuple(batches), inner=inner, stopped=stopped)
 
