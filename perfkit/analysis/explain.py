@@ -17,7 +17,6 @@ from perfkit.model import (
     Factor,
     PeakLoss,
     Side,
-    SourceLine,
     WallClock,
     Waterfall,
     WaterfallStep,
@@ -33,8 +32,6 @@ def explain(
     origin_a: compare.Origin | None = None,
     origin_b: compare.Origin | None = None,
     wall_clock: WallClock | None = None,
-    source: tuple[SourceLine, ...] = (),
-    source_note: str = "",
 ) -> Comparison:
     """Explain T_B / T_A from one or more launches a side; repeated launches make the verdict surer.
 
@@ -67,8 +64,6 @@ def explain(
         warnings=warnings,
         work_ratio=work_ratio,
         wall_clock=wall_clock,
-        source=source,
-        source_note=source_note,
     )
     return replace(result, sentences=sentences.of_comparison(result))
 

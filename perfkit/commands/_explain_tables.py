@@ -51,8 +51,7 @@ def comparison_tables(result: Comparison, *, everything: bool = False) -> list[T
         Column("evidence", "evidence"),
     )
     title = f"{_called(result.a)} -> {_called(result.b)}: {result.verdict.kind} ({result.verdict.reason})"
-    notes = (*result.sentences, *((result.source_note,) if result.source_note else ()))
-    tables = [Table("explain", title, columns, tuple(rows), notes)]
+    tables = [Table("explain", title, columns, tuple(rows), result.sentences)]
     if result.wall_clock is not None:
         tables.append(_wall_clock(result, result.wall_clock))
     if result.source:

@@ -23,8 +23,8 @@ def explain(
         list[str] | None,
         typer.Argument(
             metavar="A [B]...",
-            help="Kernels of the last profile run, RUN:kernel, REPORT or REPORT:launch. One: where its share of "
-            "peak went. Two: why B is slower or faster. More: each step from one to the next.",
+            help="Kernels of the last profile run, RUN:kernel, REPORT or REPORT:launch. One: where its "
+            "share of peak went. Two: why B is slower or faster. More: each step from one to the next.",
         ),
     ] = None,
     run: Annotated[
@@ -117,16 +117,23 @@ def _verify(sides: list[Chosen], result: Comparison | PeakLoss, *, registers: bo
 
 
 def _compare(one: Chosen, other: Chosen, bench: str | None) -> Comparison:
+    import math
+    from dataclasses import replace
+
     from perfkit.analysis.explain import explain as explain_pair
+    from perfkit.analysis.source_level import compare_source
+    from perfkit.analysis.source_reader import read_instructions
     from perfkit.commands._wall_clock import wall_clock
 
-    return explain_pair(
+    result = explain_pair(
         one.launches,
         other.launches,
         origin_a=one.origin,
         origin_b=other.origin,
         wall_clock=wall_clock(one, other, bench),
     )
+    a, b = read_instructions(result.a.launch), read_instructions(result.b.launch)
+    return replace(result, source=compare_source(a, b, math.exp(result.log_ratio)))
 
 
 def _alone(one: Chosen) -> PeakLoss:

@@ -7,7 +7,7 @@ shares of FP32 peak that add up, with the share reached, to 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from perfkit.model.values import LaunchId
@@ -122,8 +122,7 @@ class Comparison:
     warnings: tuple[str, ...] = ()
     work_ratio: float = 1.0
     wall_clock: WallClock | None = None
-    source: tuple[SourceLine, ...] = field(default=())
-    source_note: str = ""
+    source: tuple[SourceLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

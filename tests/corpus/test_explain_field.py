@@ -13,6 +13,8 @@ from perfkit.analysis.explain import explain
 from perfkit.analysis.facts import COUNTERS
 from perfkit.analysis.metrics import load_metric_sets
 from perfkit.analysis.report import read_reports
+from perfkit.analysis.source_level import compare_source
+from perfkit.analysis.source_reader import read_instructions
 from perfkit.errors import NotComparableError
 from perfkit.model import Evaluated, Factor
 
@@ -86,3 +88,17 @@ def test_every_pair_of_a_report_adds_up_or_is_refused(corpus: Any) -> None:
     assert explained >= 50
     assert len(refusals) >= 5
     assert all(error.remedy for error in refusals)
+
+
+def test_source_level_where_the_report_carries_it(corpus: Any) -> None:
+    one = launches(corpus.find(NAIVE))[0].launch.id
+    found = read_instructions(one)
+    # The report's own total of samples, read from another metric.
+    assert sum(sum(held.samples.values()) for held in found) == 113653
+    assert all(held.sass for held in found)
+    other = read_instructions(launches(corpus.find(COALESCED))[0].launch.id)
+    first = compare_source(found, other, 0.97)[0]
+    assert first.text.startswith("LDG")
+    assert first.top_stall == "lg_throttle"
+    silent = launches(corpus.find("gtx-1660-super_164f98"))[0].launch.id
+    assert read_instructions(silent) == ()

@@ -1,0 +1,112 @@
+"""Which instructions and source lines the time went to: those whose stalls grew most from A to B.
+
+A launch's warp samples are spread over its time, so a place's share of them, times T/T_A, is in parts of
+A's time. Instructions of the two kernels are aligned by their opcodes in order (longest matching blocks):
+one that has no partner is new, or gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from perfkit.analysis.source_reader import Instruction
+from perfkit.model import SourceLine
+
+_NO_STALL = ("selected", "not_selected")
+_LEAST = 0.005  # parts of A's time: what grew by less is no news
+_PREDICATE = re.compile(r"@!?U?P\w+\s+")
+
+
+@dataclass(slots=True)
+class _Place:
+    """Stalled samples of both launches at one place, as shares of each launch's samples."""
+
+    text: str
+    before: float = 0.0
+    after: float = 0.0
+    reasons: dict[str, float] = field(default_factory=dict)
+
+
+def compare_source(
+    a: Sequence[Instruction], b: Sequence[Instruction], time_ratio: float, most: int = 6
+) -> tuple[SourceLine, ...]:
+    """Source lines (where both carry them), then instructions, whose stalls grew most; `time_ratio` is
+    T_B/T_A.
+
+    () when either launch was not sampled or nothing grew.
+    """
+    if not a or not b:
+        return ()
+    lines: tuple[SourceLine, ...] = ()
+    if any(one.line for one in a) and any(one.line for one in b):
+        lines = _ranked(_by_line(a, b, time_ratio), most)
+    return lines + _ranked(_by_instruction(a, b, time_ratio), most)
+
+
+def _stalled(one: Instruction) -> dict[str, float]:
+    return {reason: count for reason, count in one.samples.items() if reason not in _NO_STALL and count > 0}
+
+
+def _total(found: Sequence[Instruction]) -> float:
+    return sum(sum(one.samples.values()) for one in found) or 1.0
+
+
+def _add(
+    places: dict[str, _Place], where: str, text: str, one: Instruction, scale: float, *, after: bool
+) -> None:
+    place = places.setdefault(where, _Place(text))
+    for reason, count in _stalled(one).items():
+        share = count * scale
+        if after:
+            place.after += share
+        else:
+            place.before += share
+        place.reasons[reason] = place.reasons.get(reason, 0.0) + (share if after else -share)
+
+
+def _by_line(a: Sequence[Instruction], b: Sequence[Instruction], ratio: float) -> dict[str, _Place]:
+    places: dict[str, _Place] = {}
+    for found, scale, after in ((a, 1 / _total(a), False), (b, ratio / _total(b), True)):
+        for one in found:
+            if one.line:
+                _add(places, f"{one.file}:{one.line}", "", one, scale, after=after)
+    return places
+
+
+def _by_instruction(a: Sequence[Instruction], b: Sequence[Instruction], ratio: float) -> dict[str, _Place]:
+    matcher = SequenceMatcher(None, [_opcode(one) for one in a], [_opcode(one) for one in b], autojunk=False)
+    partner = {block.b + i: block.a + i for block in matcher.get_matching_blocks() for i in range(block.size)}
+
+    def named(one: Instruction) -> str:
+        return f"+{one.offset:#06x}"
+
+    places: dict[str, _Place] = {}
+    scale_a, scale_b = 1 / _total(a), ratio / _total(b)
+    taken = set(partner.values())
+    for index, one in enumerate(b):
+        where = named(one)
+        _add(places, where, one.sass, one, scale_b, after=True)
+        if index in partner:
+            _add(places, where, one.sass, a[partner[index]], scale_a, after=False)
+    for index, one in enumerate(a):
+        if index not in taken:
+            _add(places, f"A {named(one)}", one.sass, one, scale_a, after=False)
+    return places
+
+
+def _opcode(one: Instruction) -> str:
+    return _PREDICATE.sub("", one.sass).split(" ")[0]
+
+
+def _ranked(places: dict[str, _Place], most: int) -> tuple[SourceLine, ...]:
+    grown = [(where, place) for where, place in places.items() if place.after - place.before >= _LEAST]
+    grown.sort(key=lambda item: item[1].before - item[1].after)
+    return tuple(
+        SourceLine(
+            where, place.text, place.before, place.after, max(place.reasons, key=place.reasons.__getitem__)
+        )
+        for where, place in grown[:most]
+    )
