@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from perfkit.profiler.ncu_output import NcuOutput
 
 MANY_LAUNCHES = 100
-# ncu says so at every start with clock control none, which is perfkit's choice and in the run's record.
-_EXPECTED = "Note: Running with unmodified GPU clocks"
 _HINT = "profile fewer with --kernel REGEX, --nvtx RANGE, --skip N and --count N; --list shows what there is"
 
 
@@ -61,8 +59,6 @@ class ProfileProgress:
 
     def line(self, kind: str, text: str) -> None:
         """A whole line of the stream."""
-        if text.startswith(_EXPECTED):
-            return
         if kind in ("error", "warning"):
             self._print(f"ncu: {kind}: {text}")
         elif kind == "program" and self._show_program:

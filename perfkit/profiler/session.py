@@ -100,6 +100,11 @@ def select(
         specs = resolve([held[1] if held else key], registry)
         blocks = [int(held[2])] if held else blocks_per_sm
         asked += [(spec, number) for spec in specs for number in blocks]
+    if all(spec.library and number is not None for spec, number in asked):
+        raise UsageError(
+            f"{', '.join(keys)}: a library call cannot be held to a number of blocks per SM",
+            "Use --blocks-per-sm and KEY@N with kernels that are built from source.",
+        )
     if any(not spec.library for spec, _ in asked):
         asked = [(spec, number) for spec, number in asked if not (spec.library and number is not None)]
     found = (KernelRequest(spec, check_size(spec, size), number) for size in sizes for spec, number in asked)
@@ -139,11 +144,11 @@ def profile_kernels(
         )
         for request in wanted
     ]
+    options = _options(settings, from_start=False)
     folder = (store or RunStore()).create("profile")
     plan = Plan(str(folder.scratch / "RESULT.json"), tuple(plans), seed)
     plan_file = folder.scratch / "PLAN.json"
     write_plan(plan, plan_file)
-    options = _options(settings, from_start=False)
     target = [sys.executable, "-m", "perfkit.kernels.runner", str(plan_file)]
     session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile"))
     outcome = session.run(options, target, None, on_line, on_progress)
@@ -181,9 +186,9 @@ def profile_program(
     """Profile any program, children included, and store the run. Errors as in `profile_kernels`."""
     tool = find_ncu()
     program = resolve_target(target, cwd)
+    options = dataclasses.replace(_options(settings, from_start=from_start), filters=filters)
     folder = (store or RunStore()).create("profile")
     session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile", "--", *target))
-    options = dataclasses.replace(_options(settings, from_start=from_start), filters=filters)
     outcome = session.run(options, program, cwd, on_line, on_progress)
     try:
         gpu: GpuInfo | None = first_gpu()

@@ -12,6 +12,7 @@ from perfkit.profiler.ncu_output import NcuOutput
 # As ncu 2025.3.1 printed it, with a program that writes into the same stream.
 STREAM = (
     b"==WARNING== Note: Running with unmodified GPU clocks.\n"
+    b"==WARNING== Something else.\n"
     b"==PROF== Connected to process 922 (/usr/bin/python3.12)\n"
     b"==PERFKIT== verify k6 n=4096\n"
     b"==PERFKIT== launch k6 n=4096\n"
@@ -43,7 +44,7 @@ def test_launches_passes_labels_and_complaints() -> None:
         ('void f<"x">(int)', 12, "cublas", "n=4096"),
     ]
     assert output.errors == ["LaunchFailed"]
-    assert output.warnings == ["Note: Running with unmodified GPU clocks."]
+    assert output.warnings == ["Something else."]
     assert list(output.program) == ["half a line", "the program", "last"]
     assert output.connected
     assert not output.none_profiled
