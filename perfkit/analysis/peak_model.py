@@ -146,7 +146,8 @@ def _factors(metrics: Mapping[str, MetricValue]) -> dict[str, MetricValue]:
         lanes.counters,
     )
     share, fraction = metrics["fma_share"], metrics["fma_lane_fraction"]
-    by_threads = "pred_on" in metrics["fma_weight"].formula or "pred_on" in share.formula
+    weight = metrics["fma_weight"].formula
+    by_threads = "pred_on" in (share.formula if weight == "fma_share" else weight)
     if by_threads:
         fraction = MetricValue("lane_fraction", 1.0, "fraction", Status.OK, _FULL_WARPS, "1", ())
     elif share.number == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -149,6 +150,25 @@ def test_two_lanes_a_thread_on_volta_to_ampere() -> None:
     check = _one(counters)
     assert check.factors["lane_factor"].value == 2
     assert check.full == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("packed", [0.0, 0.5, 1.0])
+def test_a_packed_fma_counts_two(packed: float) -> None:
+    counters = _counters(issue=0.4, fma=0.9, active=0.9)
+    fmas = 0.9 * counters["smsp__inst_executed.sum"]
+    counters["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] = 32 * fmas * (1 + packed)
+    launch = _launch(counters)
+    opcodes = (("FFMA", (1 - packed) * fmas), ("FFMA2", packed * fmas), ("LDS", fmas / 9))
+    total = Counter("sass__inst_executed_per_opcode", sum(n for _, n in opcodes), "inst", instances=opcodes)
+    launch = dataclasses.replace(
+        launch,
+        compute_capability=(10, 0),
+        counters={**launch.counters, "sass__inst_executed_per_opcode": total},
+    )
+    (check,) = check_launches([launch], SETS)
+    assert check.closure is Closure.CLOSES
+    assert check.full == pytest.approx(0.4 * 0.9 * (1 + packed) * 0.9)
+    assert check.two_factor == pytest.approx(0.4 * 0.9), "the share of instructions, as the article has it"
 
 
 @pytest.mark.parametrize(
