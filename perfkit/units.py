@@ -71,7 +71,7 @@ def parse_unit(text: str) -> tuple[float, str]:
     text = text.strip()
     if text in ("%", "pct"):
         return 0.01, FRACTION
-    if text == "points":
+    if text in ("point", "points"):
         return 0.01, POINT
     if text.endswith("FLOPS"):
         text = text[:-1] + "/s"

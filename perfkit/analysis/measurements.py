@@ -13,7 +13,6 @@ from perfkit.model import Evaluated, RunRecord, Status
 from perfkit.model.measurements import Measurements, Source, Traced
 
 NO_BENCH = "no timing: give a bench run of this kernel and size as well (perfkit bench)"
-NO_PROFILE = "no counters: give a profile run of this kernel and size as well (perfkit profile)"
 REFERENCES = ("cublas",)  # what share_of_reference refers to, where it is there
 
 # What a bench result holds: our name, its field, the unit.

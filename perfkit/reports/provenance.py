@@ -11,7 +11,7 @@ from perfkit.model import RunRecord
 from perfkit.model.measurements import Measurements, Traced
 from perfkit.model.traced import TracedTable
 from perfkit.reports.article import inputs_of
-from perfkit.units import format_value
+from perfkit.units import POINT, format_value
 
 SCHEMA_VERSION = 1
 
@@ -88,7 +88,7 @@ def _shown(traced: Traced) -> str:
         return f"{traced.status.value.replace('_', ' ')}" + (f" ({traced.reason})" if traced.reason else "")
     if isinstance(traced.value, str):
         return traced.value
-    exact = f"{traced.value!r} {traced.unit}".rstrip()
+    exact = f"{traced.value!r} {'' if traced.unit == POINT else traced.unit}".rstrip()
     return f"{format_value(traced.value, traced.unit)}  [{exact}]"
 
 
