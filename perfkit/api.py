@@ -170,6 +170,7 @@ def load(
     Raises ReportError for a file that cannot be read (with `keep_going` it becomes one of `problems`),
     UsageError for an unknown set or a path that is nothing.
     """
+    from perfkit.analysis.facts import COUNTERS
     from perfkit.analysis.metrics import load_metric_sets
     from perfkit.analysis.report import read_reports
 
@@ -177,7 +178,9 @@ def load(
     definitions = load_metric_sets() if metric_sets is None else metric_sets
     chosen = None if sets is None else tuple(sets)
     names = definitions.names(chosen)
-    counters = None if every_counter else definitions.reading(chosen)
+    # What explain() reads beside the metrics is read along, unless only some sets were asked for.
+    more = COUNTERS if chosen is None else ()
+    counters = None if every_counter else tuple(dict.fromkeys((*definitions.reading(chosen), *more)))
     files = [file for one in given for file in find_reports(one)]
     with _no_cycles():
         reports = read_reports(

@@ -163,7 +163,7 @@ def run_table(sources: Sources, text: str) -> list[Table]:
             f"{text} holds no kernel both as it is and held to fewer blocks per SM",
             "Make such a run, for example: perfkit profile k6b k6b@1 --carveout 100",
         )
-    title = "Held to fewer blocks per SM: slowdown in cycles, predicted from the unheld launch alone, and observed"
+    title = "Held to fewer blocks per SM: slowdown predicted from the unheld launch alone, and observed"
     return [table(found, title, summary(found))]
 
 
