@@ -43,7 +43,7 @@ def kernels(
 
     registry = load_registry(config)
     columns = (
-        ("key", "kernel"),
+        ("kernel", "kernel"),
         ("title", "title"),
         ("change", "what changed"),
         ("size", "default size"),

@@ -3,31 +3,29 @@
 // Grid n/128 x n/128, block 256.
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-sgemm_k7(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int n)
+sgemm_k7(const float* A, const float* B, float* C, int n)
 {
     constexpr int TILE = 128, DEPTH = 8, SIDE = 8, PIECE = 4, APART = TILE / 2;
     __shared__ __align__(16) float As[DEPTH][TILE];
     __shared__ __align__(16) float Bs[DEPTH][TILE];
 
-    const int t = threadIdx.x;
-    const int col0 = t % (APART / PIECE) * PIECE;
-    const int row0 = t / (APART / PIECE) * PIECE;
-    const int a_row = t / (DEPTH / 4), a_col = t % (DEPTH / 4) * 4;  // the four elements this thread copies
-    const int b_row = t / (TILE / 4), b_col = t % (TILE / 4) * 4;
-    const float* a = A + (size_t)(blockIdx.y * TILE + a_row) * n + a_col;
-    const float* b = B + (size_t)b_row * n + blockIdx.x * TILE + b_col;
+    const unsigned t = threadIdx.x;
+    const unsigned row = blockIdx.y * TILE, col = blockIdx.x * TILE;  // of the block's tile
+    const unsigned col0 = t % (APART / PIECE) * PIECE;                // of the thread's first piece in it
+    const unsigned row0 = t / (APART / PIECE) * PIECE;
+    const unsigned a_row = t / (DEPTH / 4), a_col = t % (DEPTH / 4) * 4;  // the four elements this thread copies
+    const unsigned b_row = t / (TILE / 4), b_col = t % (TILE / 4) * 4;
 
     float sum[SIDE][SIDE] = {};
+#pragma unroll 2
     for (int k0 = 0; k0 < n; k0 += DEPTH) {
-        const float4 a4 = *reinterpret_cast<const float4*>(a);
-        const float4 b4 = *reinterpret_cast<const float4*>(b);
+        const float4 a4 = *reinterpret_cast<const float4*>(&A[(size_t)(row + a_row) * n + k0 + a_col]);
+        const float4 b4 = *reinterpret_cast<const float4*>(&B[(size_t)(k0 + b_row) * n + col + b_col]);
         As[a_col + 0][a_row] = a4.x;
         As[a_col + 1][a_row] = a4.y;
         As[a_col + 2][a_row] = a4.z;
         As[a_col + 3][a_row] = a4.w;
         *reinterpret_cast<float4*>(&Bs[b_row][b_col]) = b4;
-        a += DEPTH;
-        b += (size_t)DEPTH * n;
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < DEPTH; ++k) {
@@ -36,6 +34,9 @@ sgemm_k7(const float* __restrict__ A, const float* __restrict__ B, float* __rest
             for (int piece = 0; piece < 2; ++piece) {
                 *reinterpret_cast<float4*>(&a_column[piece * PIECE]) =
                     *reinterpret_cast<const float4*>(&As[k][row0 + piece * APART]);
+            }
+#pragma unroll
+            for (int piece = 0; piece < 2; ++piece) {
                 *reinterpret_cast<float4*>(&b_row_values[piece * PIECE]) =
                     *reinterpret_cast<const float4*>(&Bs[k][col0 + piece * APART]);
             }
@@ -50,14 +51,13 @@ sgemm_k7(const float* __restrict__ A, const float* __restrict__ B, float* __rest
         __syncthreads();
     }
 
-    float* c = C + (size_t)(blockIdx.y * TILE + row0) * n + blockIdx.x * TILE + col0;
 #pragma unroll
     for (int i = 0; i < SIDE; ++i) {
-        const int row = i / PIECE * APART + i % PIECE;
+        const unsigned out_row = row + row0 + i / PIECE * APART + i % PIECE;
 #pragma unroll
         for (int piece = 0; piece < 2; ++piece) {
             const int j = piece * PIECE;
-            *reinterpret_cast<float4*>(&c[(size_t)row * n + piece * APART]) =
+            *reinterpret_cast<float4*>(&C[(size_t)out_row * n + (col + col0 + piece * APART)]) =
                 make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
         }
     }
