@@ -9,7 +9,7 @@ from functools import partial
 
 Point = tuple[float, float]
 _GAP = 5.0  # pixels between a point and the label beside it
-_STEPS = (0.0, 12.0, 26.0, 44.0, 66.0, 92.0)
+_STEPS = (0.0, 12.0, 26.0, 44.0, 66.0, 92.0, 122.0, 156.0)
 # Directions in order of preference: right, left, above, below, then the diagonals.
 _ANGLES = (0, 180, 90, 270, 45, 135, 315, 225, 22, 158, 338, 202)
 
@@ -107,7 +107,7 @@ def _cost(
 ) -> float:
     box, penalty = candidate
     middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
-    covered = sum(box.overlap(other) for other in taken)
+    covered = [shared for other in taken if (shared := box.overlap(other))]
     whole = (box.x1 - box.x0) * (box.y1 - box.y0)
     outside = whole - box.overlap(area)
     crossed = sum(30.0 for a, b in lines if box.crossed_by(a, b))
@@ -117,7 +117,7 @@ def _cost(
     # Nearer to another point it would be read as that one's name.
     own = box.distance(anchor)
     stolen = sum(40.0 for other in anchors if other != anchor and box.distance(other) < own + 3)
-    return 10.0 * covered + 20.0 * outside + crossed + stolen + penalty
+    return 150.0 * len(covered) + 10.0 * sum(covered) + 20.0 * outside + crossed + stolen + penalty
 
 
 def _intersect(a: Point, b: Point, c: Point, d: Point) -> bool:

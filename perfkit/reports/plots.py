@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABEL_LIMIT = 28
+TITLE_LIMIT = 60
 _VARIABLES = (
     (style.INK, "--ink"),
     (style.PAPER, "--paper"),
@@ -72,8 +73,8 @@ def bars(title: str, values: Sequence[Bar], unit: str, axis: str) -> Figure:
         axes.invert_yaxis()
         axes.set_xlim(0, largest * 1.12)
         axes.grid(visible=True, axis="x")
-        axes.set_xlabel(f"{axis} ({written})" if written else axis)
-        axes.set_title(visible(title))
+        axes.set_xlabel(visible(f"{axis} ({written})" if written else axis))
+        axes.set_title(caption(title))
     return figure
 
 
@@ -105,7 +106,7 @@ def waterfall(figure_data: Waterfall) -> Figure:
         axes.margins(x=0.16)
         axes.grid(visible=True, axis="x")
         axes.set_xlabel(visible(figure_data.unit))
-        axes.set_title(visible(figure_data.title))
+        axes.set_title(caption(figure_data.title))
     return figure
 
 
@@ -118,9 +119,14 @@ def _steps(figure_data: Waterfall) -> list[tuple[str, float, float, str]]:
     return rows
 
 
-def label(text: str) -> str:
+def label(text: str, limit: int = LABEL_LIMIT) -> str:
     """A kernel's name as figures show it."""
-    return shorten(visible(text), LABEL_LIMIT)
+    return shorten(visible(text), limit)
+
+
+def caption(text: str) -> str:
+    """A figure's title as it is drawn: longer ones would leave the figure no room."""
+    return shorten(visible(text), TITLE_LIMIT)
 
 
 def themed(text: str) -> str:

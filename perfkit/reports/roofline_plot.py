@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from perfkit.model.traced import Ceiling, Roofline, RooflinePoint
 from perfkit.reports import style
 from perfkit.reports.labels import Box, place
-from perfkit.reports.plots import label
-from perfkit.reports.text import visible
+from perfkit.reports.plots import caption, label
 from perfkit.units import common_scale, format_value
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def roofline(data: Roofline) -> Figure:
         axes.grid(visible=True, which="major")
         axes.set_xlabel(_intensity_label(data))
         _rate_axis(axes, data)
-        axes.set_title(visible(data.title))
+        axes.set_title(caption(data.title))
         _legend(axes, data)
         figure.canvas.draw()
         figure.set_layout_engine("none")
@@ -142,7 +141,7 @@ def _memory_color(ceiling: Ceiling) -> str:
 
 def _ceiling_text(ceiling: Ceiling) -> str:
     origin = ceiling.origin.split(":")[0]
-    return f"{ceiling.name} {format_value(ceiling.value, ceiling.unit)} ({origin})"
+    return label(f"{ceiling.name} {format_value(ceiling.value, ceiling.unit)} ({origin})", 60)
 
 
 def _intensity_label(data: Roofline) -> str:

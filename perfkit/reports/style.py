@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,9 @@ def house_style() -> Iterator[None]:
     """Matplotlib's settings while a figure is made; what the caller had set comes back afterwards."""
     from matplotlib import style
 
-    with style.context(_RC):
+    with style.context(_RC), warnings.catch_warnings():
+        # A name may hold characters that no font here has: a box is drawn, which is no news to the user.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
