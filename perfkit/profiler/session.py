@@ -10,7 +10,6 @@ import dataclasses
 import json
 import os
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,18 +28,18 @@ from perfkit.errors import (
 )
 from perfkit.kernels.cuda_driver import first_gpu
 from perfkit.kernels.plan import KernelPlan, Plan, plan_kernel, write_plan
-from perfkit.kernels.registry import load_registry, resolve
-from perfkit.kernels.sizes import check_size, evaluate, problem_label
+from perfkit.kernels.sizes import evaluate
 from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord, Verification
 from perfkit.profiler.ncu import Line, Outcome, Progress, profile_command
 from perfkit.profiler.ncu_command import Filters, NcuOptions, ncu_command, resolve_target
-from perfkit.profiler.ncu_output import ProfiledLaunch
 from perfkit.profiler.ncu_tool import NcuTool, find_ncu
 from perfkit.profiler.run_store import RunFolder, RunStore, load_run
+from perfkit.profiler.selection import KernelRequest as KernelRequest
+from perfkit.profiler.selection import count_launches
+from perfkit.profiler.selection import select as select
 
 REPORT = "profile.ncu-rep"
 LOG = "ncu.log"
-_HELD = re.compile(r"(.+)@(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +59,6 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelRequest:
-    """One kernel at one size, as asked for."""
-
-    spec: KernelSpec
-    size: Mapping[str, int]
-    blocks_per_sm: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Profiled:
     """A stored run and, where it did not go well, the error to raise once it was shown.
 
@@ -80,35 +70,6 @@ class Profiled:
     problem: PerfkitError | None
     passes: int
     seconds: float
-
-
-def select(
-    keys: Sequence[str],
-    sizes: Sequence[Mapping[str, int]],
-    blocks_per_sm: Sequence[int | None] = (None,),
-) -> list[KernelRequest]:
-    """Every kernel at every size and every number of blocks per SM, each once, size after size.
-
-    Keys are those of registry.resolve, or `KEY@N` for a kernel held to N blocks. An empty size stands for a
-    kernel's own. Library calls cannot be held to blocks per SM: they are left out where other kernels remain.
-    Raises UsageError for an unknown kernel, or a size that it does not take.
-    """
-    registry = load_registry()
-    asked: list[tuple[KernelSpec, int | None]] = []
-    for key in keys:
-        held = None if key in registry else _HELD.fullmatch(key)
-        specs = resolve([held[1] if held else key], registry)
-        blocks = [int(held[2])] if held else blocks_per_sm
-        asked += [(spec, number) for spec in specs for number in blocks]
-    if all(spec.library and number is not None for spec, number in asked):
-        raise UsageError(
-            f"{', '.join(keys)}: a library call cannot be held to a number of blocks per SM",
-            "Use --blocks-per-sm and KEY@N with kernels that are built from source.",
-        )
-    if any(not spec.library for spec, _ in asked):
-        asked = [(spec, number) for spec, number in asked if not (spec.library and number is not None)]
-    found = (KernelRequest(spec, check_size(spec, size), number) for size in sizes for spec, number in asked)
-    return list({(r.spec.key, r.blocks_per_sm, problem_label(r.size)): r for r in found}.values())
 
 
 def profile_kernels(
@@ -383,45 +344,6 @@ def _kernel_run(
         build={**dataclasses.asdict(built), "launch": facts} if built else {"launch": facts},
         verification=Verification(**verification) if verification else None,
     )
-
-
-def count_launches(
-    wanted: Sequence[KernelRequest], plans: Sequence[KernelPlan], launches: Sequence[ProfiledLaunch]
-) -> list[int]:
-    """How many of the profiled launches belong to each plan.
-
-    The runner launches in the order of the plans, a built kernel once and a library call as often as the
-    library likes, so a call's launches end where the next built kernel's begins. (What the runner prints
-    before each launch may overtake ncu's own lines, so it decides only between two library calls in a row.)
-    """
-
-    def belongs(launch: ProfiledLaunch, request: KernelRequest, plan: KernelPlan) -> bool:
-        name = launch.kernel
-        known = (plan.symbol, request.spec.entry.split("::")[-1])
-        if name.endswith("..."):  # ncu shortens long names
-            return any(one.startswith(name[:-3]) for one in known)
-        return name.split("<")[0].split("::")[-1] in known
-
-    counts, position = [], 0
-    for index, (request, plan) in enumerate(zip(wanted, plans, strict=True)):
-        count = 0
-        following = plans[index + 1] if index + 1 < len(plans) else None
-        for launch in launches[position:]:
-            if not plan.library:
-                count = int(belongs(launch, request, plan))
-                break
-            if following and not following.library and belongs(launch, wanted[index + 1], following):
-                break
-            if (
-                following
-                and following.library
-                and (launch.label, launch.problem) != (plan.label, plan.problem)
-            ):
-                break
-            count += 1
-        counts.append(count)
-        position += count
-    return counts
 
 
 def _kernel_problem(

@@ -15,7 +15,8 @@ from perfkit.model import BuildResult, GpuInfo
 from perfkit.profiler import ncu_tool, session
 from perfkit.profiler.ncu_output import ProfiledLaunch
 from perfkit.profiler.run_store import RunStore
-from perfkit.profiler.session import KernelRequest, Profiled, Settings, count_launches, select
+from perfkit.profiler.selection import KernelRequest, count_launches, select
+from perfkit.profiler.session import Profiled, Settings
 
 STAND_IN = Path(__file__).parents[2] / "data" / "ncu"
 GPU = GpuInfo("Some GPU", "GPU-1", (9, 0), 132, "580.1", "13.0")
