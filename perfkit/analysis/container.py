@@ -197,8 +197,8 @@ def _walk(path: Path, data: mmap.mmap) -> Container:
             )
             break
         header = data[header_at : header_at + length] if length <= _LARGEST_HEADER else b""
-        fields = _integers(header)
-        if fields is None or not length:
+        fields = _integers(header) if header else None
+        if fields is None:
             problems.append(f"is damaged: what should be a block at byte {position:,} is none")
             break
         results, payload = fields.get(_RESULTS, 0), fields.get(_PAYLOAD_SIZE, 0)

@@ -1,4 +1,4 @@
-"""The field reports named by PERFKIT_REPORTS; every test here is skipped, and says so, where they are absent."""
+"""The field reports named by PERFKIT_REPORTS; where they are absent every test here skips, and says so."""
 
 from __future__ import annotations
 

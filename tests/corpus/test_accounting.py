@@ -111,7 +111,7 @@ def test_what_a_chip_lacks_is_not_called_uncollected(reports: dict[str, Report])
 
 
 def test_stalls_add_up_to_the_warp_latency(reports: dict[str, Report]) -> None:
-    """Within 5 % wherever both are there, save the one launch whose passes disagree, and that one is flagged."""
+    """Within 5 % wherever both are there, save one launch whose passes disagree, and that one is flagged."""
     sets = load_metric_sets()
     status = {}
     for report in reports.values():

@@ -13,7 +13,7 @@ import perfkit
 if TYPE_CHECKING:
     from .conftest import Corpus
 
-Raw = Callable[[str], Any]
+Raw = Callable[[str], Any]  # a counter by name: its value, or None
 
 
 def instances(metric: Any) -> dict[Any, float]:
@@ -26,34 +26,34 @@ def first(*values: Any) -> Any:
 
 
 def ratio(above: Any, below: Any) -> float | None:
-    return None if above is None or below is None or below == 0 else above / below
+    return None if above is None or not below else float(above / below)
 
 
-def sectors_per_load(raw: Raw) -> float | None:
+def sectors_per_load(raw: Raw) -> Any:
     requests = raw("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum")
     if requests is None:
         return raw("l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio") or None
     return ratio(raw("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"), requests)
 
 
-def l2_hit_rate(raw: Raw) -> float | None:
+def l2_hit_rate(raw: Raw) -> Any:
     return ratio(raw("lts__t_sectors_lookup_hit.sum"), raw("lts__t_sectors.sum"))
 
 
-def l2_read_bytes(raw: Raw) -> float | None:
+def l2_read_bytes(raw: Raw) -> Any:
     sectors = raw("lts__t_sectors_srcunit_tex_op_read.sum")
     return sectors * 32 if sectors is not None else raw("lts__t_bytes_srcunit_tex_op_read")
 
 
-def dram_read_bytes(raw: Raw) -> float | None:
+def dram_read_bytes(raw: Raw) -> Any:
     return raw("dram__bytes_read.sum")
 
 
-def shared_load_conflicts(raw: Raw) -> float | None:
+def shared_load_conflicts(raw: Raw) -> Any:
     return raw("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum")
 
 
-def wavefronts_per_shared_load(raw: Raw) -> float | None:
+def wavefronts_per_shared_load(raw: Raw) -> Any:
     loads = first(
         raw("smsp__inst_executed_op_shared_ld.sum"),
         raw("smsp__sass_inst_executed_op_shared_ld.sum"),
@@ -62,11 +62,11 @@ def wavefronts_per_shared_load(raw: Raw) -> float | None:
     return ratio(raw("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"), loads)
 
 
-def issue_rate(raw: Raw) -> float | None:
+def issue_rate(raw: Raw) -> Any:
     return raw("smsp__issue_active.avg.per_cycle_active")
 
 
-def fma_share(raw: Raw) -> float | None:
+def fma_share(raw: Raw) -> Any:
     opcodes = raw("sass__inst_executed_per_opcode[]")
     if opcodes is None:
         return None
@@ -74,16 +74,16 @@ def fma_share(raw: Raw) -> float | None:
     return ratio(fma, raw("smsp__inst_executed.sum"))
 
 
-def duration(raw: Raw) -> float | None:
+def duration(raw: Raw) -> Any:
     nanoseconds = first(raw("gpu__time_duration.sum"), raw("gpu__time_duration"))
     return None if nanoseconds is None else nanoseconds / 1e9
 
 
-def registers_per_thread(raw: Raw) -> float | None:
+def registers_per_thread(raw: Raw) -> Any:
     return raw("launch__registers_per_thread")
 
 
-def achieved_occupancy(raw: Raw) -> float | None:
+def achieved_occupancy(raw: Raw) -> Any:
     percent = raw("sm__warps_active.avg.pct_of_peak_sustained_active")
     if percent is not None:
         return percent / 100
@@ -92,7 +92,7 @@ def achieved_occupancy(raw: Raw) -> float | None:
     )
 
 
-def stall_lg_throttle(raw: Raw) -> float | None:
+def stall_lg_throttle(raw: Raw) -> Any:
     return raw("smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio")
 
 

@@ -1,0 +1,128 @@
+"""docs/metrics.md, written from the metric definitions: `python -m perfkit.analysis.catalogue
+docs/metrics.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from perfkit.analysis.definitions import Metric, load_definitions
+from perfkit.analysis.metrics import MetricSets, load_metric_sets
+
+_INTRO = """\
+# Metrics
+
+This page is written from the files in `perfkit/analysis/metric_sets/` by
+`python -m perfkit.analysis.catalogue docs/metrics.md`; a test fails when it is out of date.
+
+Values are in SI units, fractions are 0..1 (people see %). A value that is not there has a status instead,
+with a reason:
+
+| status | meaning | |---|---| | `ok` | the value can be used | | `not_collected` | the report does not hold
+the counters; the reason names the ncu option that collects them | | `not_on_chip` | the chip has no such
+counter | | `invalid` | outside its possible range (counters of different replay passes): the value is kept
+and flagged | | `undefined` | everything was collected, but the ratio has no value (0 requests), or no
+meaning (FP32 share of a tensor-core kernel) |
+
+The first formula whose counters are all in the report answers; `--format json` says for each value which
+one it was. Percentages and times are converted to fractions and seconds before a formula sees them.
+`{counter}` is a counter of Nsight Compute, `{counter}[A|B*]` the sum of its instances with these names, a
+bare name another metric, `device.x` a figure from `devices.toml`.
+"""
+
+_OWN = """\
+## Your own sets
+
+`perfkit show REPORT --set my.toml` (or a folder of such files) adds a set that is called like its file:
+
+```toml
+title = "Divergence"
+doc = "How full warps are."
+
+[metrics.threads_per_instruction]
+title = "Threads per instruction"
+unit = "thread"
+doc = "Threads that took part in an instruction, of 32."
+range = [0, 32]                      # outside: flagged as invalid
+formula = [                          # the first that the report can answer
+    "{smsp__thread_inst_executed.sum} / {smsp__inst_executed.sum}",
+    "{smsp__thread_inst_executed_per_inst_executed.ratio}",
+]
+```
+
+Other keys: `section` (the ncu section to recommend), `detail` (left out of tables that have no room),
+`hidden` (serves other metrics only), `collect` (counters to hand to ncu in place of the first formula's),
+`refuse` (launches for which the metric has no meaning), `digits`; `pick`/`among` and `sum` as in
+`stalls.toml`. A formula may be a table `{ formula = "...", note = "..." }`.
+"""
+
+
+def metrics_page() -> str:
+    """The whole page as Markdown."""
+    sets = load_metric_sets()
+    return "\n".join([_INTRO, *_sets(sets), *_chips(), _OWN])
+
+
+def _sets(sets: MetricSets) -> Iterator[str]:
+    for group in sets.sets.values():
+        yield f"## {group.name}: {group.title}\n\n{group.doc}\n"
+        for name in group.metrics:
+            yield from _metric(sets.metrics[name])
+    hidden = [one for one in sets.metrics.values() if one.hidden]
+    yield "## Helpers\n\nMetrics that only serve the formulas above.\n"
+    for metric in hidden:
+        yield from _metric(metric)
+
+
+def _metric(metric: Metric) -> Iterator[str]:
+    unit = f" [{metric.unit}]" if metric.unit else ""
+    yield f"### `{metric.name}`{unit}\n\n{metric.title}. {metric.doc}\n"
+    facts = []
+    if metric.range is not None:
+        facts.append(f"Possible range {metric.range[0]:g} to {metric.range[1]:g}.")
+    if metric.section:
+        facts.append(f"Collected by `--section {metric.section}`.")
+    if facts:
+        yield " ".join(facts) + "\n"
+    for number, one in enumerate(metric.alternatives, 1):
+        note = f" ({one.note})" if one.note else ""
+        zero = " (0 means no requests: undefined)" if one.zero_undefined else ""
+        yield f"{number}. `{one.expression.text}`{note}{zero}"
+    if metric.pick:
+        yield f"The {metric.pick} of: {', '.join(f'`{name}`' for name in metric.among.values())}."
+    if metric.total:
+        yield f"The sum of: {', '.join(f'`{name}`' for name in metric.among.values())}."
+    for refusal in metric.refusals:
+        yield f"- no value where `{refusal.when}` > `{refusal.above.text}`: {refusal.reason}"
+    yield ""
+
+
+def _chips() -> Iterator[str]:
+    definitions = load_definitions()
+    yield "## Differences between chips\n"
+    for chip in definitions.chips:
+        where = ", ".join(chip.compute_capability)
+        for pattern, reason in chip.absent.items():
+            yield f"- {where}: no `{pattern}` ({reason})"
+        for metric in chip.metrics.values():
+            formulas = ", ".join(f"`{one.expression.text}`" for one in metric.alternatives)
+            yield f"- {where}: `{metric.name}` from {formulas}"
+    yield "\n| CC | chip | FP32 lanes per SM | SMSPs | warps per SM | blocks per SM | shared memory per SM |"
+    yield "|---|---|---|---|---|---|---|"
+    keys = (
+        "name",
+        "fp32_lanes_per_sm",
+        "smsps_per_sm",
+        "max_warps_per_sm",
+        "max_blocks_per_sm",
+        "shared_bytes_per_sm",
+    )
+    for capability, figures in definitions.devices.items():
+        yield f"| {capability} | {' | '.join(str(figures[key]) for key in keys)} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(metrics_page(), encoding="utf-8")
