@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit.bench_api import bench, check_model, compare
 from perfkit.errors import PerfkitError, ReportError, UsageError
 from perfkit.profiling_api import profile
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from perfkit.analysis.metrics import MetricSets
     from perfkit.model import Comparison, Evaluated, Launch, Report, Table
 
-__all__ = ["Profile", "find_reports", "load", "profile"]
+__all__ = ["Profile", "bench", "check_model", "compare", "find_reports", "load", "profile"]
 
 _EXTENSIONS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 

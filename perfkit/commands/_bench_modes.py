@@ -10,10 +10,9 @@ from typing import Any
 
 from perfkit.analysis import bench_results
 from perfkit.analysis.statistics import StopRule
-from perfkit.commands import _bench_tables
 from perfkit.commands._bench_session import Job, Opened, Session, generator, is_fp32
 from perfkit.errors import UsageError
-from perfkit.model import BenchResult, PairComparison, PairSamples, SelfTest, Table, Timing
+from perfkit.model import BenchResult, PairComparison, PairSamples, SelfTest, Timing
 from perfkit.profiler import bench as protocols
 from perfkit.profiler import bench_samples
 from perfkit.profiler.nvml import SensorLog
@@ -76,7 +75,7 @@ def protocol_of(name: str, rounds: int, cold: bool) -> protocols.Protocol:
     return dataclasses.replace(chosen, rounds=rounds) if rounds else chosen
 
 
-def time(current: Session, jobs: Sequence[Sequence[Job]], protocol: protocols.Protocol) -> list[Table]:
+def time(current: Session, jobs: Sequence[Sequence[Job]], protocol: protocols.Protocol) -> list[BenchResult]:
     """Every kernel at every size: each kernel and round in a process of its own."""
     total = sum(len(sizes) for sizes in jobs) * protocol.rounds
     results: list[BenchResult] = []
@@ -84,7 +83,7 @@ def time(current: Session, jobs: Sequence[Sequence[Job]], protocol: protocols.Pr
         for sizes in jobs:
             results += _time_kernel(current, sizes, protocol, step)
     current.results += [dataclasses.asdict(result) for result in results]
-    return [_bench_tables.results_table(results, current.gpu)]
+    return results
 
 
 def _time_kernel(
@@ -152,7 +151,7 @@ def _result(
     )
 
 
-def compare(current: Session, jobs: Sequence[Sequence[Job]], pairs: int) -> list[Table]:
+def compare(current: Session, jobs: Sequence[Sequence[Job]], pairs: int) -> list[PairComparison]:
     """B against A at every size."""
     found: list[PairComparison] = []
     order = generator(current.seed)
@@ -167,12 +166,12 @@ def compare(current: Session, jobs: Sequence[Sequence[Job]], pairs: int) -> list
             timer.clear()
         _keep_sensors(current, sensors)
     current.results += [dataclasses.asdict(one) for one in found]
-    return [_bench_tables.comparisons_table(found)] if found else []
+    return found
 
 
 def self_test(
     current: Session, jobs: Sequence[Sequence[Job]], count: int, pairs: int, handicap: float
-) -> list[Table]:
+) -> list[SelfTest]:
     """The kernel against itself, `count` times at every size; with a handicap one side is slowed on
     purpose.
     """
@@ -186,7 +185,7 @@ def self_test(
             timer.clear()
         _keep_sensors(current, sensors)
     current.results += [dataclasses.asdict(one) for one in found]
-    return [_bench_tables.self_tests_table(found)] if found else []
+    return found
 
 
 def _self_test(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import PerfkitError
+from perfkit.errors import CheckFailedError, PerfkitError
 from perfkit.kernels.plan import KernelPlan, label_of, plan_kernel
 from perfkit.kernels.sizes import evaluate, problem_label
 from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord, Verification
@@ -136,6 +136,14 @@ class Session:
         if name not in self.samples:
             self.samples.append(name)
         return name
+
+    def raise_wrong(self) -> None:
+        """Raise CheckFailedError when a result was wrong."""
+        if self.wrong:
+            raise CheckFailedError(
+                "wrong results, not timed: " + "; ".join(self.wrong),
+                f"The kernel's output differs from its reference. The run is kept in {self.folder.path}.",
+            )
 
     def finish(self, status: str, started: datetime) -> None:
         """Write run.json; from here on the run counts."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit_tables, note, warn
-from perfkit.errors import CheckFailedError, UsageError
+from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
     from perfkit.commands._bench_session import Session
@@ -72,6 +72,7 @@ def bench(
     timed.
     """
     from perfkit.commands import _bench_modes as modes
+    from perfkit.commands import _bench_tables as tables
     from perfkit.commands._bench_session import jobs_of, session
     from perfkit.kernels.cuda_driver import first_gpu
     from perfkit.kernels.sizes import parse_sizes
@@ -99,21 +100,20 @@ def bench(
     built = build_all([request.spec for request in wanted], gpu)
     with session(options, gpu=gpu, built=built, seed=seed, verify=verify, carveout=carveout) as current:
         if aa:
-            tables = modes.self_test(current, jobs, aa, pairs or DEFAULT_PAIRS, slow_down)
+            tested = modes.self_test(current, jobs, aa, pairs or DEFAULT_PAIRS, slow_down)
+            found = [tables.self_tests_table(tested)] if tested else []
         elif pairs:
-            tables = modes.compare(current, jobs, pairs)
+            compared = modes.compare(current, jobs, pairs)
+            found = [tables.comparisons_table(compared)] if compared else []
         else:
-            tables = modes.time(current, jobs, modes.protocol_of(str(protocol), rounds, cold))
-    _finish(current, tables, output_format, output)
+            timed = modes.time(current, jobs, modes.protocol_of(str(protocol), rounds, cold))
+            found = [tables.results_table(timed, current.gpu)]
+    _finish(current, found, output_format, output)
 
 
-def _finish(current: Session, tables: list[Table], output_format: str, output: Path | None) -> None:
-    emit_tables(tables, output_format, output)
+def _finish(current: Session, found: list[Table], output_format: str, output: Path | None) -> None:
+    emit_tables(found, output_format, output)
     for message in current.messages:
         warn(message)
     note(f"run {current.folder.path}")
-    if current.wrong:
-        raise CheckFailedError(
-            "wrong results, not timed: " + "; ".join(current.wrong),
-            f"The kernel's output differs from its reference. The run is kept in {current.folder.path}.",
-        )
+    current.raise_wrong()

@@ -46,7 +46,7 @@ def model(
     from perfkit.analysis.report import read_reports
     from perfkit.commands._model_table import peak_table
 
-    records, paths = _inputs(inputs or [])
+    records, paths = find_inputs(inputs or [])
     pattern = _pattern(kernel)
     sets = load_metric_sets()
     reports = read_reports(paths, peak_model.counters(sets), jobs=jobs, keep_going=len(paths) > 1)
@@ -69,7 +69,7 @@ def model(
         _fail_on_open(checks)
 
 
-def _inputs(texts: Sequence[str]) -> tuple[list[RunRecord], list[Path]]:
+def find_inputs(texts: Sequence[str]) -> tuple[list[RunRecord], list[Path]]:
     """The runs and the reports that the arguments name."""
     from perfkit.profiler.run_store import RunStore, load_run, resolve_run, run_folders
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from perfkit.commands import _bench_modes as modes
+from perfkit.commands import _bench_tables as tables
 from perfkit.commands._bench_session import jobs_of, session
 from perfkit.errors import ToolError, UsageError
 from perfkit.kernels.registry import load_registry
-from perfkit.model import GpuInfo, KernelSpec, Table
+from perfkit.model import BenchResult, GpuInfo, KernelSpec, PairComparison, SelfTest, Table
 from perfkit.profiler import bench_samples
 from perfkit.profiler.run_store import RunStore, load_run
 from perfkit.profiler.session import KernelRequest
@@ -38,16 +39,25 @@ def _factory(times: dict[str, float], **options: Any) -> Callable[..., Any]:
     return lambda seed: fake_timer.FakeTimer(times, seed=seed, **options)
 
 
+def _tables(found: list[Any]) -> list[Table]:
+    make: dict[type, Callable[[list[Any]], Table]] = {
+        BenchResult: lambda results: tables.results_table(results, GPU),
+        PairComparison: tables.comparisons_table,
+        SelfTest: tables.self_tests_table,
+    }
+    return [make[type(found[0])](found)]
+
+
 def _run(
-    tmp_path: Path, times: dict[str, float], act: Callable[[Any], list[Table]], **options: Any
+    tmp_path: Path, times: dict[str, float], act: Callable[[Any], list[Any]], **options: Any
 ) -> tuple[list[Table], Any]:
     store = RunStore(tmp_path)
     factory = _factory(times, **options)
     with session(
         {"protocol": "quick"}, gpu=GPU, built={}, seed=1, timer_factory=factory, store=store
     ) as current:
-        tables = act(current)
-    return tables, load_run(current.folder.path)
+        found = act(current)
+    return _tables(found), load_run(current.folder.path)
 
 
 def _jobs(keys: Sequence[str], sizes: Sequence[int] = (1024,)) -> Any:
@@ -60,12 +70,12 @@ def _cell(table: Table, row: int, column: str) -> Any:
 
 def test_quick_gives_time_clock_and_share(tmp_path: Path) -> None:
     jobs = _jobs(["x", "y"], [1024, 2048])
-    tables, record = _run(
+    shown, record = _run(
         tmp_path,
         {"x": TIME, "y": 2 * TIME},
         lambda s: modes.time(s, jobs, modes.protocol_of("quick", 0, False)),
     )
-    (table,) = tables
+    (table,) = shown
     assert [(_cell(table, i, "kernel"), _cell(table, i, "problem")) for i in range(4)] == [
         ("x", "n=1024"), ("x", "n=2048"), ("y", "n=1024"), ("y", "n=2048"),
     ]  # fmt: skip
@@ -97,16 +107,16 @@ def test_samples_are_kept_in_the_order_measured(tmp_path: Path) -> None:
 
 
 def test_a_wrong_result_is_not_timed(tmp_path: Path) -> None:
-    tables, record = _run(
+    shown, record = _run(
         tmp_path,
         {"x": TIME, "bad": TIME},
         lambda s: modes.time(s, _jobs(["x", "bad"]), modes.protocol_of("quick", 0, False)),
         wrong=("bad",),
     )
-    assert _cell(tables[0], 0, "time") is not None
-    assert _cell(tables[0], 1, "time") is None
-    assert _cell(tables[0], 1, "flop_rate") is None
-    assert _cell(tables[0], 1, "verified") == "WRONG"
+    assert _cell(shown[0], 0, "time") is not None
+    assert _cell(shown[0], 1, "time") is None
+    assert _cell(shown[0], 1, "flop_rate") is None
+    assert _cell(shown[0], 1, "verified") == "WRONG"
     assert record.status == "failed"
     assert any("bad at n=1024" in message for message in record.messages)
     assert record.results[1]["time"] is None
@@ -124,13 +134,13 @@ def test_rounds_are_processes_of_their_own(tmp_path: Path) -> None:
 
 
 def test_short_launches_are_grouped_and_flagged(tmp_path: Path) -> None:
-    tables, record = _run(
+    shown, record = _run(
         tmp_path,
         {"x": 4e-6},
         lambda s: modes.time(s, _jobs(["x"]), modes.protocol_of("quick", 0, False)),
     )
     assert record.results[0]["launches_per_sample"] == 25
-    assert any("launch-bound" in note for note in tables[0].notes)
+    assert any("launch-bound" in note for note in shown[0].notes)
 
 
 def test_cold_is_said(tmp_path: Path) -> None:
@@ -144,23 +154,23 @@ def test_cold_is_said(tmp_path: Path) -> None:
 
 
 def test_pairs_find_a_slower_kernel(tmp_path: Path) -> None:
-    tables, record = _run(
+    shown, record = _run(
         tmp_path, {"x": TIME, "y": 1.02 * TIME}, lambda s: modes.compare(s, _jobs(["x", "y"]), 60)
     )
-    assert _cell(tables[0], 0, "verdict") == "slower"
-    assert _cell(tables[0], 0, "ratio") == pytest.approx(1.02, abs=2e-3)
+    assert _cell(shown[0], 0, "verdict") == "slower"
+    assert _cell(shown[0], 0, "ratio") == pytest.approx(1.02, abs=2e-3)
     rows = bench_samples.read_rows(Path(record.path) / record.results[0]["samples"])
     assert len(rows) == 60
     assert sum(row["a_first"] == "1" for row in rows) == 30
 
 
 def test_self_test_has_no_false_verdict(tmp_path: Path) -> None:
-    tables, record = _run(
+    shown, record = _run(
         tmp_path, {"x": TIME}, lambda s: modes.self_test(s, _jobs(["x"], [1024, 2048]), 50, 60, 0.0)
     )
     assert [result["wrong"] for result in record.results] == [0, 0]
     assert [result["comparisons"] for result in record.results] == [50, 50]
-    assert "0 of 100" in tables[0].notes[0]
+    assert "0 of 100" in shown[0].notes[0]
 
 
 def test_self_test_finds_one_percent(tmp_path: Path) -> None:
@@ -171,7 +181,7 @@ def test_self_test_finds_one_percent(tmp_path: Path) -> None:
 
 
 def test_a_failure_in_between_keeps_the_run(tmp_path: Path) -> None:
-    def act(current: Any) -> list[Table]:
+    def act(current: Any) -> list[Any]:
         modes.time(current, _jobs(["x"]), modes.protocol_of("quick", 0, False))
         raise ToolError("the GPU fell off the bus")
 

@@ -32,7 +32,7 @@ def test_a_run_brings_its_reports_and_the_timings_beside_it(tmp_path: Path) -> N
     bench = _store(tmp_path, "bench")
     _store(tmp_path, "bench", dataclasses.replace(GPU, uuid="GPU-other"))
     _store(tmp_path, "bench", status="failed")
-    records, paths = model._inputs([str(profile)])
+    records, paths = model.find_inputs([str(profile)])
     assert paths == [profile / "0.ncu-rep", profile / "1.ncu-rep"]
     assert [record.id for record in records] == [profile.name, bench.name]
 
@@ -40,19 +40,19 @@ def test_a_run_brings_its_reports_and_the_timings_beside_it(tmp_path: Path) -> N
 def test_a_bench_run_that_is_named_is_the_only_one(tmp_path: Path) -> None:
     profile, bench = _store(tmp_path, "profile"), _store(tmp_path, "bench")
     _store(tmp_path, "bench")
-    records, _ = model._inputs([str(profile), str(bench)])
+    records, _ = model.find_inputs([str(profile), str(bench)])
     assert [record.id for record in records] == [profile.name, bench.name]
 
 
 def test_a_bench_run_alone_has_no_counters(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no report"):
-        model._inputs([str(_store(tmp_path, "bench"))])
+        model.find_inputs([str(_store(tmp_path, "bench"))])
 
 
 def test_no_run_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFKIT_RUNS", str(tmp_path))
     with pytest.raises(UsageError, match="no complete profile run"):
-        model._inputs([])
+        model.find_inputs([])
 
 
 def test_a_regex_that_is_none() -> None:
