@@ -131,7 +131,10 @@ STEPS = (
 def page(run: str = "recorded", held: str = "") -> str:
     """The page as text."""
     sources = Sources()
-    launches = [one for _, found in sources.of_run(run) for one in found]
+    # A run of held kernels launches the others with another carve-out: the ladder's own run comes last
+    # and wins.
+    runs = sorted(sources.of_run(run), key=lambda item: not any("@" in one.launch.label for one in item[1]))
+    launches = [one for _, found in runs for one in found]
     by_name = {(one.launch.label, one.launch.problem): one for one in launches}
     sizes = sorted({problem for _, problem in by_name}, key=lambda text: int(text.rpartition("=")[2]))
     gpu = launches[0].launch
@@ -180,7 +183,8 @@ def _step(step: Step, a: Evaluated, b: Evaluated) -> str:
         "The counters agree." if step.agrees(result) else "**Not so here:** the counters tell another story."
     )
     text = render(comparison_tables(result), "markdown", width=WIDTH)
-    return f"### {step.a} to {step.b}\n\nThe article: {step.article}. {agreed}\n\n{text.replace('### ', '#### ')}"
+    text = text.replace("### ", "#### ")
+    return f"### {step.a} to {step.b}\n\nThe article: {step.article}. {agreed}\n\n{text}"
 
 
 def _closure(by_name: dict[tuple[str, str], Evaluated], sizes: list[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from perfkit.analysis import opcodes
+from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import counter, facts_of, opcode_counts
 from perfkit.errors import NotComparableError
 from perfkit.model import Evaluated, Verdict, VerdictKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from perfkit.analysis import opcodes
+from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import Facts
 from perfkit.model import Evaluated, Evidence
 

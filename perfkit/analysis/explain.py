@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfkit.analysis import compare, decomposition, evidence, factors, opcodes, sentences
+from perfkit.analysis import compare, decomposition, evidence, factors, sentences
+from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import COUNTERS, facts_of
 from perfkit.errors import UsageError
 from perfkit.model import (

@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from perfkit.analysis import decomposition as split
-from perfkit.analysis import evidence, opcodes
+from perfkit.analysis import evidence
+from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import Facts
 from perfkit.model import Evaluated, Factor
 

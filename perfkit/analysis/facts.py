@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perfkit.analysis import opcodes
+from perfkit.analysis import opcode_classes as opcodes
 from perfkit.model import Evaluated, Launch, Status
 
 NAN = float("nan")

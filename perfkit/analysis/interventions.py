@@ -79,14 +79,19 @@ def _moved(base: Evaluated, held: Evaluated) -> tuple[str, ...]:
 
 
 def pairs(launches: Sequence[Evaluated]) -> list[tuple[Evaluated, Evaluated]]:
-    """Every (kernel, the same held to fewer blocks) of these launches, by label `k` and `k@B` at the same
-    problem.
+    """Every (kernel, the same held to fewer blocks): labels `k` and `k@B` of one report at the same problem.
+
+    Of one report, because both arms must have been launched alike (clocks, caches, carve-out).
     """
-    by_name = {(one.launch.label, one.launch.problem): one for one in launches if one.launch.collected}
+    by_name = {
+        (one.launch.id.report, one.launch.label, one.launch.problem): one
+        for one in launches
+        if one.launch.collected
+    }
     found = []
-    for (label, problem), held in by_name.items():
+    for (report, label, problem), held in by_name.items():
         match = _HELD.fullmatch(label)
-        base = by_name.get((match[1], problem)) if match else None
+        base = by_name.get((report, match[1], problem)) if match else None
         if base is not None:
             found.append((base, held))
     return found

@@ -83,16 +83,29 @@ def choose(sources: Sources, texts: Sequence[str], problem: str = "") -> list[Ch
     candidates = [_candidates(sources, text) for text in texts]
     problems = [sorted({c.launches[0].launch.problem for c in side}) for side in candidates]
     wanted = problem or _common(problems, texts)
-    chosen = []
+    fitting = []
     for text, side in zip(texts, candidates, strict=True):
-        fitting = [c for c in side if not wanted or c.launches[0].launch.problem in ("", wanted)]
-        if not fitting:
+        at = [c for c in side if not wanted or c.launches[0].launch.problem in ("", wanted)]
+        if not at:
             held = ", ".join(sorted({c.launches[0].launch.problem for c in side}))
             raise UsageError(f"{text} was not profiled at {wanted}", f"It was profiled at {held}: give -n.")
-        if len(fitting) > 1:
-            note(f"{text}: {len(fitting)} runs of the collection hold it; the newest is used")
-        chosen.append(fitting[-1])
-    return chosen
+        fitting.append(at)
+    return _of_one_run(fitting)
+
+
+def _of_one_run(fitting: Sequence[list[Chosen]]) -> list[Chosen]:
+    """One candidate a side, all from the newest run that holds every side; the newest of each without
+    such.
+    """
+    runs = [{c.record.id for c in side if c.record is not None} for side in fitting]
+    shared = set.intersection(*runs) if runs else set()
+    if not shared:
+        for side in fitting:
+            if len(side) > 1 and side[-1].record is not None:
+                note(f"{side[-1].text}: of {len(side)} runs that hold it, {side[-1].record.id} is used")
+        return [side[-1] for side in fitting]
+    newest = max(shared)
+    return [next(c for c in side if c.record is not None and c.record.id == newest) for side in fitting]
 
 
 def _common(problems: Sequence[list[str]], texts: Sequence[str]) -> str:

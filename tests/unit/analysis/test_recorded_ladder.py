@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import math
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -32,7 +33,14 @@ def recorded() -> ByName:
         runs = Sources().of_run("recorded")
     except UsageError as error:
         pytest.skip(f"no recorded run: {error.message}")
+    # A run of held kernels launches the others with another carve-out: the ladder's own run comes last
+    # and wins.
+    runs.sort(key=lambda item: not any("@" in one.launch.label for one in item[1]))
     return {(one.launch.label, one.launch.problem): one for _, found in runs for one in found}
+
+
+def everything() -> list[Evaluated]:
+    return [one for _, found in Sources().of_run("recorded") for one in found]
 
 
 @pytest.mark.parametrize("problem", ["n=4096", "n=1024"])
@@ -69,7 +77,9 @@ def test_coalescing_is_told_by_sectors_and_lg_throttle(recorded: ByName) -> None
 def test_the_occupancy_pair(recorded: ByName) -> None:
     if ("k6b@1", "n=4096") not in recorded:
         pytest.skip("the recorded run does not hold k6b@1")
-    one, other = recorded["k6b", "n=4096"], recorded["k6b@1", "n=4096"]
+    ((one, other),) = pairs(
+        [one for one in everything() if one.launch.problem == "n=4096" and "k6b" in one.launch.label]
+    )
     result = explain([one], [other])
     assert result.verdict.kind == "slower"
     assert front(result)["warps"].contribution > 2 / 3 * result.log_ratio
@@ -80,7 +90,8 @@ def test_the_occupancy_pair(recorded: ByName) -> None:
 
 
 def test_interventions_are_predicted(recorded: ByName) -> None:
-    cases = [intervention(a, b) for a, b in pairs(list(recorded.values()))]
+    del recorded  # skips where there is none
+    cases = [intervention(a, b) for a, b in pairs(everything())]
     if not cases:
         pytest.skip("the recorded run holds no kernel at fewer blocks per SM")
     errors = sorted(abs(case.error) for case in cases)
@@ -100,6 +111,7 @@ def generator() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfkit.analysis.facts import facts_of
-from perfkit.analysis.opcodes import TITLES, by_class, opcode_class
+from perfkit.analysis.opcode_classes import TITLES, by_class, opcode_class
 from perfkit.model import Counter, Evaluated
 from tests.unit.analysis.launches import launch
 
