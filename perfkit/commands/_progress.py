@@ -56,6 +56,8 @@ class ProfileProgress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if isinstance(error, KeyboardInterrupt) and str(error):
+            note(str(error))  # where what was measured is kept
 
     def line(self, kind: str, text: str) -> None:
         """A whole line of the stream."""

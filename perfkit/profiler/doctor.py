@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -262,16 +261,10 @@ def check_store() -> Finding:
 def check_temporary_folder() -> Finding:
     """ncu keeps its lock and its unfinished report in the temporary folder."""
     needed = (Task.PROFILE,)
-    folder = Path(tempfile.gettempdir())
-    lock = folder / "nsight-compute-lock"
     try:
-        run_store.check_writable(folder)
+        folder = ncu_tool.check_temporary_folder()
     except PerfkitError as error:
-        return Finding("temporary folder", State.MISSING, error.message, "Set TMPDIR to another one.", needed)
-    if lock.exists() and not os.access(lock, os.W_OK):
-        remedy = "Set TMPDIR to a folder of your own, or have the file removed."
-        detail = f"{lock} belongs to another user"
-        return Finding("temporary folder", State.MISSING, detail, remedy, needed)
+        return Finding("temporary folder", State.MISSING, error.message, error.remedy, needed)
     return Finding("temporary folder", State.OK, f"{folder} can be written", "", needed)
 
 

@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from perfkit.errors import CannotError
+from perfkit.profiler.run_store import check_writable
 
 _PLACES = (
     "/opt/nvidia/nsight-compute/*/ncu",
@@ -89,6 +91,24 @@ def _output(path: str, argument: str) -> str:
         [path, argument], capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=False
     )
     return (done.stdout + done.stderr).decode("utf-8", "replace")
+
+
+def check_temporary_folder() -> Path:
+    """The folder where ncu keeps its lock and its unfinished report.
+
+    Raises CannotError when ncu could not write there, which it would find out only after the program has
+    started.
+    """
+    folder = Path(tempfile.gettempdir())
+    remedy = "Set TMPDIR to a folder of your own on a disk with space."
+    try:
+        check_writable(folder)
+    except CannotError as error:
+        raise CannotError(f"ncu's temporary folder: {error.message}", remedy) from error
+    lock = folder / "nsight-compute-lock"
+    if lock.exists() and not os.access(lock, os.W_OK):
+        raise CannotError(f"{lock} belongs to another user, and ncu needs it", remedy)
+    return folder
 
 
 def python_folder(tool: NcuTool) -> Path | None:

@@ -32,14 +32,16 @@ from perfkit.kernels.sizes import evaluate
 from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord, Verification
 from perfkit.profiler.ncu import Line, Outcome, Progress, profile_command
 from perfkit.profiler.ncu_command import Filters, NcuOptions, ncu_command, resolve_target
-from perfkit.profiler.ncu_tool import NcuTool, find_ncu
+from perfkit.profiler.ncu_tool import NcuTool, check_temporary_folder, find_ncu
 from perfkit.profiler.run_store import RunFolder, RunStore, load_run
+from perfkit.profiler.sass_file import write_sass_file
 from perfkit.profiler.selection import KernelRequest as KernelRequest
 from perfkit.profiler.selection import count_launches
 from perfkit.profiler.selection import select as select
 
 REPORT = "profile.ncu-rep"
 LOG = "ncu.log"
+SASS = "profile.sass.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def profile_kernels(
         for request in wanted
     ]
     options = _options(settings, from_start=False)
+    check_temporary_folder()
     folder = (store or RunStore()).create("profile")
     plan = Plan(str(folder.scratch / "RESULT.json"), tuple(plans), seed)
     plan_file = folder.scratch / "PLAN.json"
@@ -121,6 +124,12 @@ def profile_kernels(
         )
     )
     problem = _kernel_problem(outcome, result, kernels)
+    messages: tuple[str, ...] = ()
+    if outcome.report:
+        message = write_sass_file(folder.scratch / SASS, built.values())
+        messages = (message,) if message else ()
+        if not message and built:
+            folder.keep(SASS)
     record = session.record(
         outcome,
         kernels,
@@ -128,6 +137,7 @@ def profile_kernels(
         versions={**(result.get("versions") or {}), "compiler": _compilers(built)},
         extra_options={"seed": seed, "verify": verify},
         problem=problem,
+        messages=messages,
     )
     return session.close(outcome, record, problem)
 
@@ -148,6 +158,7 @@ def profile_program(
     tool = find_ncu()
     program = resolve_target(target, cwd)
     options = dataclasses.replace(_options(settings, from_start=from_start), filters=filters)
+    check_temporary_folder()
     folder = (store or RunStore()).create("profile")
     session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile", "--", *target))
     outcome = session.run(options, program, cwd, on_line, on_progress)
@@ -240,6 +251,7 @@ class _Session:
         versions: Mapping[str, str],
         extra_options: Mapping[str, Any],
         problem: PerfkitError | None,
+        messages: tuple[str, ...] = (),
     ) -> RunRecord:
         """What run.json says. A wrong result leaves the run complete: it was measured as it is."""
         status = outcome.status
@@ -273,7 +285,7 @@ class _Session:
             },
             kernels=kernels,
             reports=(REPORT,) if outcome.report else (),
-            messages=(*([problem.message] if problem else []), *dict.fromkeys(outcome.warnings)),
+            messages=(*([problem.message] if problem else []), *messages, *dict.fromkeys(outcome.warnings)),
         )
 
     def close(self, outcome: Outcome, record: RunRecord, problem: PerfkitError | None) -> Profiled:

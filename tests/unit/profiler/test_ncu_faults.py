@@ -257,6 +257,7 @@ def test_ctrl_c_marks_the_run_and_leaves_no_child(tmp_path: Path, number: signal
     process.send_signal(number)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr
+    assert "is kept, marked as interrupted" in stderr
     assert "Traceback" not in stderr
     assert alive(marker) == []
     runs = RunStore(tmp_path / "runs").list()
@@ -334,6 +335,17 @@ class TestStoreFoundBefore:
         )
         with pytest.raises(CannotError, match="only 10 MiB are free"):
             profile(OK)
+
+    def test_lock_of_another_user_in_the_temporary_folder(
+        self, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "nsight-compute-lock").write_text("")
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        monkeypatch.setattr("perfkit.profiler.ncu_tool.os.access", lambda path, _: "lock" not in str(path))
+        with pytest.raises(CannotError, match="belongs to another user") as caught:
+            profile(OK)
+        assert "TMPDIR" in caught.value.remedy
+        assert not (tmp_path / "runs").exists()
 
 
 def test_no_ncu_names_where_it_was_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
