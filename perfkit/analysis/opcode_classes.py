@@ -44,38 +44,38 @@ TITLES: Mapping[str, str] = {
     OTHER: "other instructions",
 }
 
-_EXACT: Mapping[str, tuple[str, ...]] = {
-    FMA: ("FFMA", "FFMA32I", "FFMA2"),
-    "fp32_other": (
-        *("FADD", "FADD2", "FADD32I", "FMUL", "FMUL2", "FMUL32I", "FMNMX", "FMNMX3", "FSEL", "FSET", "FSETP"),
-        *("FSWZADD", "FCHK", "MUFU", "RRO", "FCMP"),
-    ),
-    HALF: ("HADD2", "HADD2_32I", "HFMA2", "HFMA2_32I", "HMUL2", "HMUL2_32I", "HSET2", "HSETP2", "HMNMX2"),
-    FP64: ("DADD", "DFMA", "DMUL", "DMNMX", "DSET", "DSETP"),
-    GLOBAL_LOAD: ("LDG", "LD"),
-    GLOBAL_STORE: ("STG", "ST"),
-    SHARED_LOAD: ("LDS", "LDSM"),
-    SHARED_STORE: ("STS", "STSM", "STAS"),
-    "async_copy": ("LDGSTS", "LDGDEPBAR", "UBLKCP", "UBLKPF", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG",
-    "UTMAPF"), "local": ("LDL", "STL"), "atomic": ("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDAS"),
-    "texture": ("TEX", "TLD", "TLD4", "TMML", "TXD", "TXQ", "SUATOM", "SULD", "SURED", "SUST"), "constant":
-    ("LDC", "ULDC", "LDCU"), "integer": (
-        *("BMSK", "BREV", "FLO", "IABS", "IADD", "IADD2", "IADD3", "IADD32I", "IDP", "IDP4A", "IMAD",
-        "IMNMX", "VIMNMX"), *("IMUL", "ISCADD", "ISETP", "LEA", "LOP", "LOP3", "POPC", "SHF", "SHL", "SHR",
-        "XMAD", "PRMT", "SEL", "SGXT"), *("VABSDIFF", "VABSDIFF4", "VIADD", "VIADDMNMX", "PLOP3", "PSETP",
-        "ISET", "BFE", "BFI", "LOP32I", "ICMP"), *("VIMNMX3", "IMAD32I"),
-    ),
-    "conversion": ("F2F", "F2FP", "F2I", "F2IP", "FRND", "I2F", "I2FP", "I2I", "I2IP"),
-    "move": ("MOV", "MOV32I", "MOVM", "CS2R", "S2R", "S2UR", "R2UR", "P2R", "R2P", "R2B", "B2R",
-    "GETLMEMBASE"), BARRIER: ("BAR", "SYNCS", "UCGABAR_ARV", "UCGABAR_WAIT", "ARRIVES", "B2B"), "warp":
-    ("SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"), "control": (
-        *("BRA", "BRX", "BRXU", "BSSY", "BSYNC", "BREAK", "BMOV", "CALL", "EXIT", "JMP", "JMX", "JMXU",
-        "KILL", "RET"), *("RPCMOV", "WARPSYNC", "YIELD", "NANOSLEEP", "NOP", "DEPBAR", "SSY", "SYNC", "PBK",
-        "BRK", "RTT", "BPT"), *("ERRBAR", "MEMBAR", "FENCE", "CCTL", "CCTLL", "CCTLT", "ACQBULK",
-        "ENDCOLLECTIVE", "PREEXIT", "WARPGROUP"),
-    ),
-}  # fmt: skip
-_CLASS_OF = {opcode: name for name, opcodes in _EXACT.items() for opcode in opcodes}
+_OPCODES: Mapping[str, str] = {
+    FMA: "FFMA FFMA32I FFMA2",
+    "fp32_other": """
+        FADD FADD2 FADD32I FMUL FMUL2 FMUL32I FMNMX FMNMX3 FSEL FSET FSETP FSWZADD FCHK FCMP MUFU RRO
+    """,
+    HALF: "HADD2 HADD2_32I HFMA2 HFMA2_32I HMUL2 HMUL2_32I HSET2 HSETP2 HMNMX2",
+    FP64: "DADD DFMA DMUL DMNMX DSET DSETP",
+    GLOBAL_LOAD: "LDG LD",
+    GLOBAL_STORE: "STG ST",
+    SHARED_LOAD: "LDS LDSM",
+    SHARED_STORE: "STS STSM STAS",
+    "async_copy": "LDGSTS LDGDEPBAR UBLKCP UBLKPF UBLKRED UTMALDG UTMASTG UTMAREDG UTMAPF",
+    "local": "LDL STL",
+    "atomic": "ATOM ATOMG ATOMS RED REDG REDAS",
+    "texture": "TEX TLD TLD4 TMML TXD TXQ SUATOM SULD SURED SUST",
+    "constant": "LDC ULDC LDCU",
+    "integer": """
+        BFE BFI BMSK BREV FLO IABS IADD IADD2 IADD3 IADD32I ICMP IDP IDP4A IMAD IMAD32I IMNMX IMUL ISCADD
+        ISET ISETP LEA LOP LOP3 LOP32I PLOP3 POPC PRMT PSETP SEL SGXT SHF SHL SHR VABSDIFF VABSDIFF4 VIADD
+        VIADDMNMX VIMNMX VIMNMX3 XMAD
+    """,
+    "conversion": "F2F F2FP F2I F2IP FRND I2F I2FP I2I I2IP",
+    "move": "MOV MOV32I MOVM CS2R S2R S2UR R2UR P2R R2P R2B B2R GETLMEMBASE",
+    BARRIER: "BAR SYNCS UCGABAR_ARV UCGABAR_WAIT ARRIVES",
+    "warp": "SHFL VOTE VOTEU MATCH REDUX CREDUX ELECT",
+    "control": """
+        ACQBULK BMOV BPT BRA BREAK BRK BRX BRXU BSSY BSYNC CALL CCTL CCTLL CCTLT DEPBAR ENDCOLLECTIVE
+        ERRBAR EXIT FENCE JMP JMX JMXU KILL MEMBAR NANOSLEEP NOP PBK PREEXIT RET RPCMOV RTT SSY SYNC
+        WARPGROUP WARPSYNC YIELD
+    """,
+}
+_CLASS_OF = {opcode: name for name, opcodes in _OPCODES.items() for opcode in opcodes.split()}
 
 
 def opcode_class(opcode: str) -> str:
