@@ -227,6 +227,12 @@ class _SetReader:
         if not any(key in entry for key in ("formula", "pick", "sum")):
             raise self.error("one of formula, pick and sum must be there", name)
         limits = entry.get("range")
+        if limits is not None and not (
+            isinstance(limits, list)
+            and len(limits) == 2
+            and all(isinstance(one, (int, float)) for one in limits)
+        ):
+            raise self.error("range must be two numbers, for example [0, 1]", name)
         return Metric(
             name=name,
             set=set_name,
@@ -253,7 +259,9 @@ class _SetReader:
     def alternatives(self, name: str, formulas: Any) -> tuple[Alternative, ...]:
         result = []
         for one in formulas if isinstance(formulas, list) else [formulas]:
-            given = {"formula": one} if isinstance(one, str) else dict(one)
+            given = {"formula": one} if isinstance(one, str) else one
+            if not isinstance(given, dict) or not isinstance(given.get("formula"), str):
+                raise self.error('formula must be a text, { formula = "...", note = "..." }, or a list', name)
             expression = self._parse(name, given["formula"])
             result.append(Alternative(expression, given.get("note", ""), given.get("zero") == "undefined"))
         return tuple(result)

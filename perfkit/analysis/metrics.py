@@ -205,6 +205,8 @@ class _Evaluation:
             return self._pick(metric)
         if metric.total:
             return self._total(metric)
+        if refusal := self._refusal(metric):
+            return self._without(metric, Status.UNDEFINED, refusal, metric.alternatives[0])
         for alternative in metric.alternatives:
             try:
                 number = alternative.expression.compute(self)
@@ -217,14 +219,17 @@ class _Evaluation:
             return self._checked(metric, number, alternative)
         return self._missing(metric)
 
-    def _checked(self, metric: Metric, number: float, alternative: Alternative) -> MetricValue:
+    def _refusal(self, metric: Metric) -> str:
+        """Why the metric has no meaning for this launch; "" where it has one."""
         for refusal in metric.refusals:
             try:
-                refused = self.metric(refusal.when) > refusal.above.compute(self)
+                if self.metric(refusal.when) > refusal.above.compute(self):
+                    return refusal.reason
             except (Missing, Undefined):
                 continue  # without opcode counts the kind of work is unknown: no refusal on suspicion
-            if refused:
-                return self._without(metric, Status.UNDEFINED, refusal.reason, alternative)
+        return ""
+
+    def _checked(self, metric: Metric, number: float, alternative: Alternative) -> MetricValue:
         status = Status.OK if in_range(number, metric.range) else Status.INVALID
         notes = [alternative.note] if alternative.note else []
         if status is Status.INVALID:
@@ -281,6 +286,13 @@ class _Evaluation:
     def _missing(self, metric: Metric) -> MetricValue:
         if metric.name in self._chip.absent:
             return self._without(metric, Status.NOT_ON_CHIP, self._chip.absent[metric.name])
+        first = metric.alternatives[0].expression.metrics if metric.alternatives else ()
+        absent = [one for one in map(self.value, first) if one.status is Status.NOT_ON_CHIP]
+        among = [self.value(name) for name in metric.among.values()]
+        if among and all(one.status is Status.NOT_ON_CHIP for one in among):
+            absent = among
+        if absent:
+            return self._without(metric, Status.NOT_ON_CHIP, absent[0].reason)
         if not self._launch.collected:
             return self._without(metric, Status.NOT_COLLECTED, "the launch was not collected")
         needed = self._needed(metric)
