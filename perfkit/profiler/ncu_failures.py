@@ -19,7 +19,7 @@ PERMISSION_REMEDY = (
     "docker run --cap-add=SYS_ADMIN).\n"
     "Or for all users, on the host: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | "
     "sudo tee /etc/modprobe.d/nvidia-profiling.conf, then reload the nvidia module or reboot.\n"
-    "Under WSL2, on Windows: NVIDIA Control Panel, Developer, Manage GPU Performance Counters, allow all users.\n"
+    "Under WSL2, on Windows: NVIDIA Control Panel, Developer, Manage GPU Performance Counters, allow all.\n"
     "`perfkit doctor` shows what is in force."
 )
 OTHER_PROFILER_REMEDY = (
