@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.analysis.counters import Raw
+from perfkit.analysis.opcode_counts import OPCODE_METRICS, opcodes_of_action, read_listings
 from perfkit.errors import CannotError
 
 # range, launch, function name, demangled name, NVTX ranges, collected, counters
@@ -116,6 +117,7 @@ def read_raw(path: str, counters: Sequence[str] | None) -> list[RawLaunch]:
     getters = _getters(module)
     units: dict[str, str] = {}
     context = module.load_report(path)
+    listings = read_listings(Path(path))
     launches: list[RawLaunch] = []
     for range_index in range(context.num_ranges()):
         actions = context.range_by_idx(range_index)
@@ -125,6 +127,9 @@ def read_raw(path: str, counters: Sequence[str] | None) -> list[RawLaunch]:
                 continue
             names = tuple(action.metric_names()) if wanted is None else wanted
             values = _counters(action, names, instanced, getters, units)
+            if listings:
+                symbol = action.name(module.IAction.NameBase_MANGLED)
+                values |= opcodes_of_action(action, symbol, listings, wanted or OPCODE_METRICS)
             launches.append(
                 (
                     range_index,
