@@ -56,7 +56,9 @@ class KernelRun:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """`run.json`. `status`: complete, failed, interrupted, timeout. A folder without run.json is incomplete."""
+    """`run.json`. `status`: complete, failed, interrupted, timeout. A folder without run.json is
+    incomplete.
+    """
 
     id: str
     what: str  # profile, bench

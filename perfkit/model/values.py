@@ -38,9 +38,9 @@ class Counter:
 class MetricValue:
     """A metric of `analysis/metric_sets` evaluated on one launch, in SI units, fractions 0..1.
 
-    `value` is None unless status is ok or invalid. `formula` is the alternative that answered and `counters`
-    the counters it read, so that every shown number can be traced. `reason` says why a value is missing, with
-    the ncu option that would collect it.
+    `value` is None unless status is ok or invalid. `formula` is the alternative that answered and
+    `counters` the counters it read, so that every shown number can be traced. `reason` says why a value is
+    missing, with the ncu option that would collect it.
     """
 
     name: str
@@ -53,7 +53,9 @@ class MetricValue:
 
     @property
     def number(self) -> float:
-        """The value as a float, NaN where there is none to use (INVALID values are returned: they are kept)."""
+        """The value as a float, NaN where there is none to use (INVALID values are returned: they are
+        kept).
+        """
         return float(self.value) if isinstance(self.value, (int, float)) else float("nan")
 
 
