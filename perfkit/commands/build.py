@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ from perfkit.commands._console import emit, emit_tables, note, warn
 from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfkit.model import BuildResult, Table
+    from perfkit.model import BuildResult, KernelSpec, Table
 
 
 def build(
@@ -63,21 +63,26 @@ def build(
     for result in results:
         if result.warnings:
             warn(f"{result.key} ({result.arch}):\n{result.warnings}")
-    emit_tables([build_table(results)], fmt)
+    threads = {spec.key: block_threads(spec) for spec in specs}
+    emit_tables([build_table(results, threads)], fmt)
     if sass:
         _print_loops(results)
     if keep is not None:
         keep_cubins(results, keep)
 
 
-def build_table(results: list[BuildResult]) -> Table:
-    """One row a kernel and architecture: resources, then the main loop's instructions per iteration."""
+def build_table(results: list[BuildResult], threads: Mapping[str, int]) -> Table:
+    """One row a kernel and architecture: resources, then the main loop's instructions per iteration.
+
+    `threads`: threads of a block by kernel.
+    """
     from perfkit.model import Cell, Column, Status, Table
 
     columns = [
         Column("kernel", "kernel"),
         Column("arch", "arch"),
-        Column("registers", "registers", doc="per thread"),
+        Column("registers", "regs", doc="per thread"),
+        Column("blocks_by_registers", "blocks/SM", doc="resident blocks that the registers of an SM allow"),
         Column("static_shared_bytes", "shared", "byte", doc="static shared memory of a block"),
         Column("spill_store_bytes", "spill st", "byte"),
         Column("spill_load_bytes", "spill ld", "byte"),
@@ -104,7 +109,9 @@ def build_table(results: list[BuildResult]) -> Table:
                 loop.ffma / loop.total,
             ]
         cells = [
-            *(Cell(result.key), Cell(result.arch), Cell(result.registers), Cell(result.static_shared_bytes)),
+            *(Cell(result.key), Cell(result.arch), Cell(result.registers)),
+            Cell(blocks_by_registers(result.registers, threads[result.key])),
+            Cell(result.static_shared_bytes),
             *(Cell(result.spill_store_bytes), Cell(result.spill_load_bytes), Cell(result.stack_bytes)),
             *(Cell(value) for value in mix),
         ]
@@ -116,9 +123,31 @@ def build_table(results: list[BuildResult]) -> Table:
     flags = dict.fromkeys(" ".join(result.flags) for result in results)
     notes = (
         f"Built with {compilers}, {' / '.join(flags)}.",
+        "Blocks/SM: as far as registers go, 65,536 an SM; shared memory, warps and blocks limit it too.",
         "Loop: SASS instructions per iteration of the loop with the most FFMAs; static counts by nvdisasm.",
     )
     return Table("build", "Build", tuple(columns), tuple(rows), notes)
+
+
+def block_threads(spec: KernelSpec) -> int:
+    """Threads of a block at the default problem size."""
+    from math import ceil, prod
+
+    from perfkit.kernels.sizes import evaluate
+
+    return ceil(prod(evaluate(side, spec.size) for side in spec.block))
+
+
+def blocks_by_registers(registers: int, threads: int) -> int:
+    """Blocks that fit into the register file of an SM, from registers a thread and threads a block.
+
+    Each of the four sub-partitions of an SM has 16,384 registers and hands them out to warps in units of 256, on
+    every compute capability that current compilers build for (CUDA C++ Programming Guide, "Technical
+    Specifications per Compute Capability", and Nsight Compute's occupancy calculator).
+    """
+    warps = -(-threads // 32)
+    per_warp = -(-registers * 32 // 256) * 256
+    return 4 * (16384 // per_warp) // warps
 
 
 def keep_cubins(results: list[BuildResult], folder: Path) -> None:

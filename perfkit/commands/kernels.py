@@ -17,7 +17,7 @@ EXAMPLE_FILES = ("perfkit.toml", "saxpy.cu", "saxpy_reference.py")
 def kernels(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[K...]", help="Only these; patterns such as 'k6*' are allowed."),
+        typer.Argument(metavar="K...", help="Only these; patterns such as 'k6*' are allowed."),
     ] = None,
     new: Annotated[
         bool,

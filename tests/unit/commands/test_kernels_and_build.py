@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from perfkit.commands.build import blocks_by_registers
 from perfkit.errors import CannotError
 from perfkit.profiler.toolchain import find_compiler
 
@@ -144,6 +145,34 @@ def test_build_table(perfkit: Perfkit) -> None:
         .stdout.splitlines()[1]
         .startswith("k8,sm_90,")
     )
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_build_shows_the_register_cliff(perfkit: Perfkit) -> None:
+    found = rows(perfkit("build", "k1", "k6", "k6b", "--arch", "89", "--format", "json").stdout)
+    by_kernel = {row["kernel"]: row for row in found}
+    for row in found:
+        threads = 1024 if row["kernel"] == "k1" else 256
+        assert row["blocks_by_registers"] == blocks_by_registers(row["registers"], threads)
+    assert by_kernel["k6b"]["blocks_by_registers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("registers", "threads", "blocks"),
+    [
+        (128, 256, 2),
+        (129, 256, 1),
+        (130, 256, 1),
+        (120, 256, 2),
+        (32, 1024, 2),
+        (40, 1024, 1),
+        (255, 32, 8),
+        (24, 100, 21),
+        (176, 64, 4),
+    ],
+)
+def test_blocks_by_registers(registers: int, threads: int, blocks: int) -> None:
+    assert blocks_by_registers(registers, threads) == blocks
 
 
 @pytest.mark.usefixtures("needs_compiler")
