@@ -141,7 +141,7 @@ def block_threads(spec: KernelSpec) -> int:
 def blocks_by_registers(registers: int, threads: int) -> int:
     """Blocks that fit into the register file of an SM, from registers a thread and threads a block.
 
-    Each of the four sub-partitions of an SM has 16,384 registers and hands them out to warps in units of 256, on
+    Each of the four sub-partitions of an SM has 16,384 registers and hands them to warps in units of 256, on
     every compute capability that current compilers build for (CUDA C++ Programming Guide, "Technical
     Specifications per Compute Capability", and Nsight Compute's occupancy calculator).
     """
