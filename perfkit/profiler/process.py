@@ -21,6 +21,9 @@ from typing import NoReturn
 TARGET_GRACE = 10.0
 GROUP_GRACE = 5.0
 _CHUNK = 65536
+_LOOK_EVERY = 0.3  # seconds between looks at which processes there are
+
+Processes = dict[int, str]  # number -> start time in clock ticks, as /proc has it
 
 
 class Terminated(KeyboardInterrupt):
@@ -59,7 +62,7 @@ def run_streaming(
             env=env,
             start_new_session=True,
         )
-        known: set[int] = set()
+        known: Processes = {}
         try:
             timed_out = not _pump(process, on_output, timeout, known)
             interrupted = False
@@ -68,8 +71,9 @@ def run_streaming(
         if timed_out or interrupted:
             end_group(process, known, on_output)
         else:
-            # The program is gone; whatever it started and left holds the GPU, so it goes too.
-            _signal(_others(process, known), signal.SIGKILL)
+            # What the program left behind in its session goes with it: it would hold the GPU. A daemon that
+            # made a session of its own was meant to stay.
+            _signal(set(descendants(process.pid)), signal.SIGKILL)
         code = process.wait()
         if process.stdout:
             process.stdout.close()
@@ -80,11 +84,12 @@ def _pump(
     process: subprocess.Popen[bytes],
     on_output: Callable[[bytes], None],
     timeout: float | None,
-    known: set[int],
+    known: Processes,
 ) -> bool:
     """Read until the program ends; False when `timeout` seconds passed first."""
     assert process.stdout is not None
     end = None if timeout is None else time.monotonic() + timeout
+    look = 0.0
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         open_ = True
@@ -102,12 +107,14 @@ def _pump(
                 time.sleep(0.02)
             elif process.poll() is not None:
                 break  # a grandchild still holds the pipe: the program itself has ended
-            known |= descendants(process.pid)
+            if time.monotonic() >= look:
+                known.update(descendants(process.pid))
+                look = time.monotonic() + _LOOK_EVERY
     return True
 
 
 def end_group(
-    process: subprocess.Popen[bytes], known: set[int], on_output: Callable[[bytes], None] | None = None
+    process: subprocess.Popen[bytes], known: Processes, on_output: Callable[[bytes], None] | None = None
 ) -> None:
     """End what runs below `process`, give it time to write its results, then end its whole group."""
     ignore = on_output or (lambda _: None)
@@ -126,22 +133,18 @@ def end_group(
 
 
 def _drain(process: subprocess.Popen[bytes], seconds: float, on_output: Callable[[bytes], None]) -> None:
-    _pump(process, on_output, seconds, set())
+    _pump(process, on_output, seconds, {})
 
 
-def descendants(pid: int) -> set[int]:
-    """Every process below `pid`, by /proc; empty where there is no /proc.
-
-    Daemons are found by their session.
-    """
+def descendants(pid: int) -> Processes:
+    """Every process below `pid` or in the session it leads, by /proc; empty where there is no /proc."""
     parents: dict[int, int] = {}
+    started: Processes = {}
     members: set[int] = set()
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            # The name in parentheses may itself hold spaces and parentheses.
-            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
-            number = int(entry.parent.name)
-            parents[number] = int(fields[1])
+            number, fields = int(entry.parent.name), _stat(entry)
+            parents[number], started[number] = int(fields[1]), fields[19]
             if int(fields[3]) == pid:
                 members.add(number)
     found: set[int] = set()
@@ -149,24 +152,28 @@ def descendants(pid: int) -> set[int]:
     while level:
         level = {child for child, parent in parents.items() if parent in level} - found
         found |= level
-    return (found | members) - {pid}
+    return {number: started[number] for number in (found | members) - {pid}}
 
 
-def _others(process: subprocess.Popen[bytes], known: set[int]) -> set[int]:
-    """Processes seen below `process` that still live.
+def _stat(path: Path) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; the name before it may hold spaces and parentheses."""
+    return path.read_text(errors="replace").rpartition(")")[2].split()
 
-    A number may be reused, so parents are looked at again.
+
+def _others(process: subprocess.Popen[bytes], known: Processes) -> set[int]:
+    """Processes seen below `process` that still live: workers in sessions of their own lose their parents
+    first.
+
+    A process is told by its number and its start time, since numbers are used again.
     """
-    now = descendants(process.pid)
-    return now | {pid for pid in known if _is_orphan(pid, process.pid)}
-
-
-def _is_orphan(pid: int, leader: int) -> bool:
-    """True for a process of the group or session of `leader` whose own parent is gone."""
-    try:
-        return os.getpgid(pid) == leader or os.getsid(pid) == leader
-    except OSError:
-        return False
+    alive = descendants(process.pid)
+    known.update(alive)
+    found = set(alive)
+    for pid, started in known.items():
+        with contextlib.suppress(OSError, IndexError):
+            if _stat(Path(f"/proc/{pid}/stat"))[19] == started:
+                found.add(pid)
+    return found
 
 
 def _signal(pids: set[int], number: signal.Signals) -> None:

@@ -207,7 +207,8 @@ class TestTimeout:
         # The program has a child of its own, in a session of its own, as torchrun's workers are.
         program = (
             "import subprocess, sys, time; "
-            f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60) #{marker}']); "
+            f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60) #{marker}'], "
+            "start_new_session=True); "
             "time.sleep(60)"
         )
         started = time.monotonic()
