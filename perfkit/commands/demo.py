@@ -110,6 +110,9 @@ def _tables(profile: Profile, n: int) -> list[Table]:
 
     problem = f"n={n}"
     here = [one for one in profile if one.launch.problem == problem and "@" not in (one.launch.key or "")]
+    # Where several recorded runs hold a kernel, the newest counts; a library call keeps all its launches.
+    newest = {one.launch.key: one.launch.id.report for one in here}
+    here = [one for one in here if newest[one.launch.key] == one.launch.id.report]
     if not here:
         known = ", ".join(dict.fromkeys(one.launch.problem for one in profile))
         raise UsageError(f"the run holds no launch at {problem}", f"It holds {known}: choose with -n.")
