@@ -37,11 +37,11 @@ class Sources:
 
     run: str = "latest"
     counters: tuple[str, ...] = ()
-    _read: dict[Path, tuple[Evaluated, ...]] = field(default_factory=dict)
+    read: dict[Path, tuple[Evaluated, ...]] = field(default_factory=dict)
 
     def launches(self, path: Path) -> tuple[Evaluated, ...]:
         """Every launch of a report with all metrics. Raises ReportError when it cannot be read."""
-        if path not in self._read:
+        if path not in self.read:
             from perfkit.analysis.facts import COUNTERS
             from perfkit.analysis.metrics import load_metric_sets
             from perfkit.analysis.report import read_reports
@@ -51,8 +51,8 @@ class Sources:
             (report,) = read_reports([path], names, isolate=False)
             for problem in report.problems:
                 warn(f"{path}: {problem}")
-            self._read[path] = tuple(sets.evaluate(launch) for launch in report.launches)
-        return self._read[path]
+            self.read[path] = tuple(sets.evaluate(launch) for launch in report.launches)
+        return self.read[path]
 
     def of_run(self, text: str) -> list[tuple[RunRecord, tuple[Evaluated, ...]]]:
         """The profile runs that `text` means, with the launches of their reports.

@@ -1,0 +1,255 @@
+"""`perfkit explain` from texts to tables: which launches are meant, and what is printed of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from perfkit.analysis.explain import explain, explain_alone
+from perfkit.commands import _explain_tables as tables
+from perfkit.commands import _verify
+from perfkit.commands._sides import Chosen, Sources, choose
+from perfkit.commands._wall_clock import wall_clock
+from perfkit.errors import ReportError, UsageError
+from perfkit.model import Evaluated, GpuInfo, Intervention, KernelRun, MetricValue, RunRecord
+from perfkit.profiler.run_store import record_to_dict
+from perfkit.reports import render
+from tests.unit.analysis.launches import launch
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "explain"
+GPU = GpuInfo("GPU A", "GPU-1", (8, 9), 2)
+
+
+def store_run(
+    root: Path,
+    sources: Sources,
+    name: str,
+    launches: list[Evaluated],
+    *,
+    what: str = "profile",
+    results: tuple[dict[str, Any], ...] = (),
+) -> Path:
+    """A run folder; its report is one that `sources` has already read."""
+    folder = root / name
+    folder.mkdir(parents=True)
+    kernels = tuple(
+        KernelRun(
+            key=one.launch.label.split("@")[0],
+            label=one.launch.label,
+            title="",
+            problem=one.launch.problem,
+            size=MappingProxyType({"n": 64}),
+            flops=2.0 * int(one.launch.problem.partition("=")[2] or 0) ** 3,
+            least_bytes=0.0,
+        )
+        for one in launches
+    )
+    record = RunRecord(
+        id=name,
+        what=what,
+        status="complete",
+        command=("perfkit", what),
+        started="2026-01-01T00:00:00Z",
+        ended="2026-01-01T00:00:01Z",
+        perfkit_version="0",
+        gpu=GPU,
+        versions={},
+        options={"cache_control": "all"},
+        kernels=kernels,
+        reports=("p.ncu-rep",) if what == "profile" else (),
+        results=results,
+    )
+    (folder / "run.json").write_text(json.dumps(record_to_dict(record)))
+    if what == "profile":
+        report = folder / "p.ncu-rep"
+        report.write_bytes(b"")
+        sources.read[report] = tuple(launches)
+    return folder
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
+    monkeypatch.setenv("PERFKIT_RUNS", str(tmp_path))
+    found = Sources()
+    both = [launch(key, problem=problem) for problem in ("n=64", "n=128", "n=1024") for key in ("k6", "k7")]
+    store_run(tmp_path, found, "20260101T000000.000Z_profile", [*both, launch("k8", problem="n=64")])
+    return found
+
+
+def test_the_largest_common_problem_is_compared_and_said(
+    sources: Sources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = choose(sources, ["k6", "k7"])
+    assert [(s.launches[0].launch.label, s.launches[0].launch.problem) for s in sides] == [
+        ("k6", "n=1024"),
+        ("k7", "n=1024"),
+    ]
+    assert "k6 and k7 at n=1024 (also profiled at n=128, n=64: choose with -n)" in capsys.readouterr().err
+    assert sides[0].origin.work == 2.0 * 1024**3
+    assert sides[0].origin.options["cache_control"] == "all"
+
+
+def test_a_named_problem_is_taken(sources: Sources) -> None:
+    assert choose(sources, ["k6", "k7"], "n=128")[1].launches[0].launch.problem == "n=128"
+    with pytest.raises(UsageError, match=r"k8 was not profiled at n=128") as caught:
+        choose(sources, ["k6", "k8"], "n=128")
+    assert "n=64" in caught.value.remedy
+
+
+def test_what_is_not_there_is_an_error_that_says_what_is(sources: Sources) -> None:
+    with pytest.raises(UsageError, match="no kernel 'k9' in run latest") as caught:
+        choose(sources, ["k9"])
+    assert "k6, k7, k8" in caught.value.remedy
+    with pytest.raises(ReportError, match=r"old\.ncu-rep does not exist"):
+        choose(sources, ["old.ncu-rep:0"])
+
+
+def test_both_sides_come_from_one_run_of_a_collection(tmp_path: Path, sources: Sources) -> None:
+    store_run(tmp_path, sources, "20260102T000000.000Z_profile", [launch("k6"), launch("k6@1")])
+    store_run(tmp_path, sources, "20260103T000000.000Z_profile", [launch("k6", duration=9.0)])
+    texts = [f"{tmp_path}:k6", f"{tmp_path}:k6@1"]
+    found = choose(sources, texts, "n=64")
+    assert [s.record.id[:8] for s in found if s.record is not None] == ["20260102", "20260102"]
+
+
+def test_launches_of_a_report_by_index_name_and_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.ncu-rep"
+    path.write_bytes(b"")
+    found = Sources()
+    same = [launch("gemm", problem="", number=i) for i in range(3)]
+    found.read[path] = tuple(same)
+    (whole,) = choose(found, [str(path)])
+    assert len(whole.launches) == 3
+    (one,) = choose(found, [f"{path}:1"])
+    assert [held.launch.id.launch for held in one.launches] == [1]
+    (named,) = choose(found, [f"{path}:gemm"])
+    assert len(named.launches) == 3
+    found.read[path] = (*same, launch("softmax", problem="", number=3))
+    with pytest.raises(UsageError, match=r"means 4 different launches: 0 \(gemm\), 1 \(gemm\)") as caught:
+        choose(found, [str(path)])
+    assert f"{path}:0" in caught.value.remedy
+    with pytest.raises(UsageError, match="holds no launch 7"):
+        choose(found, [f"{path}:7"])
+
+
+def bench_result(label: str, time: float, clock: float) -> dict[str, Any]:
+    return {"kind": "bench", "label": label, "problem": "n=64", "time": time, "sm_clock": clock}
+
+
+def test_event_timings_stand_beside_those_of_ncu(tmp_path: Path, sources: Sources) -> None:
+    timed = (bench_result("k6", 1.0, 2e9), bench_result("k7", 0.8, 1.6e9))
+    store_run(tmp_path, sources, "20260102T000000.000Z_bench", [], what="bench", results=timed)
+    one, other = choose(sources, ["k6", "k7"], "n=64")
+    held = wall_clock(one, other, None)
+    assert held is not None
+    assert (held.time_a, held.time_b, held.source) == (1.0, 0.8, "run 20260102T000000.000Z_bench")
+    # In time 0.8, and the clock alone would have made 1.25.
+    assert held.log_ratio == pytest.approx(-0.2231, abs=1e-4)
+    assert held.clock_share == pytest.approx(0.2231, abs=1e-4)
+    one, other = choose(sources, ["k6", "k7"], "n=128")
+    assert wall_clock(one, other, None) is None
+    with pytest.raises(UsageError, match="does not time both"):
+        wall_clock(one, other, "20260102")
+
+
+def pair() -> tuple[Evaluated, Evaluated]:
+    a = launch(
+        "k6b",
+        issue_rate=0.62,
+        warps=3.9,
+        registers_per_thread=120.0,
+        occupancy_limiter="registers",
+        l2_hit_rate=0.9,
+        l1_hit_rate=0.5,
+    )
+    b = launch(
+        "k6",
+        duration=1.5e-3,
+        issue_rate=0.41,
+        warps=2.0,
+        blocks=1,
+        registers_per_thread=130.0,
+        occupancy_limiter="registers",
+        stalls={"long_scoreboard": 2.5, "mio_throttle": 1.0, "barrier": 0.5, "wait": 0.5},
+        l2_hit_rate=0.7,
+        l1_hit_rate=0.5,
+    )
+    return a, b
+
+
+@pytest.mark.parametrize("fmt", ["terminal", "markdown"])
+def test_a_comparison_as_text(fmt: str) -> None:
+    a, b = pair()
+    text = render(tables.comparison_tables(explain([a], [b])), fmt, width=150)
+    assert text == (GOLDEN / f"comparison.{fmt}.txt").read_text(encoding="utf-8")
+
+
+def alone() -> Evaluated:
+    one = pair()[0]
+    metrics = {"share_of_peak": 0.3, "fma_share": 0.6}
+    return Evaluated(
+        one.launch, {**one.metrics, **{k: MetricValue(k, v, "fraction") for k, v in metrics.items()}}
+    )
+
+
+def test_a_peak_loss_as_text() -> None:
+    text = render(tables.loss_tables(explain_alone([alone()])), "terminal", width=150)
+    assert text == (GOLDEN / "peak_loss.terminal.txt").read_text(encoding="utf-8")
+
+
+def test_the_json_holds_the_whole_tree() -> None:
+    a, b = pair()
+    document = json.loads(tables.as_json([explain([a], [b]), explain_alone([alone()])]))
+    comparison, loss = document["results"]
+    assert document["schema_version"] == 1
+    assert (comparison["kind"], loss["kind"]) == ("comparison", "peak_loss")
+    total = sum(factor["contribution"] for factor in comparison["factors"]) + comparison["residual"]
+    assert total == pytest.approx(comparison["log_ratio"], abs=1e-9)
+    issue = next(factor for factor in comparison["factors"] if factor["name"] == "issue_rate")
+    assert {child["name"] for child in issue["children"]} == {"warps", "latency", "correction"}
+    assert loss["share"] + sum(part["contribution"] for part in loss["losses"]) == pytest.approx(1.0)
+
+
+def test_everything_shows_what_the_table_puts_together() -> None:
+    a, b = pair()
+    result = explain([a], [b])
+    few, all_ = (tables.comparison_tables(result, everything=flag)[0].rows for flag in (False, True))
+    assert len(all_) > len(few)
+    assert not any("others" in str(row[0].value) for row in all_)
+
+
+def case(label: str, predicted: float, observed: float, simple: float = 2.0) -> Intervention:
+    return Intervention(
+        label, "n=64", 2, 1, predicted, simple, observed, predicted / observed - 1, 0.4, 0.4, ()
+    )
+
+
+def test_interventions_are_summed_up_with_the_misses() -> None:
+    found = [case("k1@1", 1.0, 1.0), case("k2@1", 1.5, 2.0), case("k3@1", 1.26, 1.2), case("k4@1", 1.5, 1.5)]
+    first, second = _verify.summary(found)
+    assert first.startswith(
+        "All: median error 2.5%, 3 of 4 within 10%; with 1-(1-r)^W: median error 50.0%, 1 of 4"
+    )
+    assert second.startswith("With an effect of more than 2%: median error 5.0%, 2 of 3 within 10%")
+
+
+def chosen(one: Evaluated, **kernel: Any) -> Chosen:
+    from perfkit.analysis.compare import Origin
+
+    run = KernelRun(one.launch.label, one.launch.label, "", "n=64", {"n": 64}, 1.0, 1.0, **kernel)
+    return Chosen(one.launch.label, (one,), Origin(), None, run)
+
+
+def test_verify_needs_a_kernel_that_perfkit_can_launch_and_fewer_blocks() -> None:
+    a, b = pair()
+    result = explain([a], [b])
+    bare = dataclasses.replace(chosen(a), kernel=None)
+    with pytest.raises(UsageError, match="k6b is no kernel that perfkit can launch"):
+        _verify.intervene(bare, chosen(b), result, registers=False)
+    with pytest.raises(UsageError, match="nothing to intervene on: k6b has 2 blocks per SM and k6b 2"):
+        _verify.intervene(chosen(a), chosen(a), result, registers=False)
