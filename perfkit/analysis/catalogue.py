@@ -95,7 +95,8 @@ def _metric(metric: Metric) -> Iterator[str]:
     if metric.total:
         yield f"The sum of: {', '.join(f'`{name}`' for name in metric.among.values())}."
     for refusal in metric.refusals:
-        yield f"- no value where `{refusal.when}` > `{refusal.above.text}`: {refusal.reason}"
+        unless = f" and `{refusal.unless}` is unknown" if refusal.unless else ""
+        yield f"- no value where `{refusal.when}` > `{refusal.above.text}`{unless}: {refusal.reason}"
     yield ""
 
 

@@ -39,11 +39,15 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The metric has no meaning for a launch whose metric `when` exceeds `above`, a formula."""
+    """The metric has no meaning for a launch whose metric `when` exceeds `above`, a formula.
+
+    A refusal with `unless` only holds where that metric has no value.
+    """
 
     when: str
     above: Expression
     reason: str
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Metric:
         """The other metrics that its formulas read."""
         names = [name for one in self.alternatives for name in one.expression.metrics]
         names += [name for one in self.refusals for name in (one.when, *one.above.metrics)]
+        names += [one.unless for one in self.refusals if one.unless]
         return tuple(
             dict.fromkeys((*names, *self.among.values(), *([self.note_ideal] if self.note_ideal else [])))
         )
@@ -248,7 +253,12 @@ class _SetReader:
             hidden=entry.get("hidden", False),
             detail=entry.get("detail", False),
             refusals=tuple(
-                Refusal(one["when"], self._parse(name, one.get("above", "0")), one["reason"])
+                Refusal(
+                    one["when"],
+                    self._parse(name, one.get("above", "0")),
+                    one["reason"],
+                    one.get("unless", ""),
+                )
                 for one in entry.get("refuse", ())
             ),
             pick=entry.get("pick", ""),

@@ -223,6 +223,8 @@ class _Evaluation:
         """Why the metric has no meaning for this launch; "" where it has one."""
         for refusal in metric.refusals:
             try:
+                if refusal.unless and self.value(refusal.unless).value is not None:
+                    continue
                 if self.metric(refusal.when) > refusal.above.compute(self):
                     return refusal.reason
             except (Missing, Undefined):

@@ -13,7 +13,7 @@ from perfkit.errors import UsageError
 from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, Status, Table
 
 _Grid = tuple[list[Column], list[tuple[Cell, ...]]]
-SIDE_BY_SIDE = 8  # up to so many launches become columns
+SIDE_BY_SIDE = 12  # up to so many launches become columns
 
 
 def labels(launches: Sequence[Launch]) -> list[str]:

@@ -225,6 +225,23 @@ def test_a_few_half_moves_are_no_half_work() -> None:
     assert value("share_of_peak", {**PEAK, OPCODES: {"FFMA": 60.0, "HFMA2": 3.0}}).status is Status.OK
 
 
+def test_next_to_no_fmas_and_no_word_of_the_tensor_cores() -> None:
+    """Without opcode counts a tensor-core kernel must not pass for a slow FP32 one."""
+    counters = {name: one for name, one in PEAK.items() if name != OPCODES}
+    assert value("share_of_peak", counters).status is Status.OK
+    counters["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] = 32.0
+    found = value("share_of_peak", counters)
+    assert (found.value, found.status) == (None, Status.UNDEFINED)
+    assert "sm__inst_executed_pipe_tensor.sum" in found.reason
+    idle = {
+        "sm__inst_executed_pipe_tensor.sum": 7.0,
+        "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum": 7.0,
+    }
+    assert value("share_of_peak", {**counters, **idle}).status is Status.OK
+    assert value("tensor_instructions", {**counters, **idle}).value == 0.0
+    assert "tensor-core" in value("share_of_peak", {**counters, **idle}, chip=(8, 9)).reason
+
+
 def test_packed_fmas_count_as_one_instruction_and_two_fmas() -> None:
     counters = {**PEAK, OPCODES: {"FFMA2": 40.0, "LDS": 40.0}}
     counters["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] = 80.0 * 32
