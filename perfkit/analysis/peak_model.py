@@ -13,6 +13,7 @@ ran there. A launch that does not close is reported with its residual.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,8 @@ _METRICS = (
     "sm_clock",
     "tensor_instructions",
     "fp32_instructions",
+    "fp64_instructions",
+    "half_instructions",
 )
 _EXECUTED = "smsp__inst_executed.sum"
 _ISSUED = ("smsp__issue_active.sum", "smsp__inst_issued.sum")
@@ -73,21 +76,20 @@ def check_launches(
     """One check a launch, in order; every launch is in the result.
 
     `flops` and `timed` (event-timed share of peak) are by (label, problem). Both speak of all launches of
-    a label together, so they are used only where the label has one launch (a library call may make
+    a label together, so they are used only where the label has one launch in
+    its report (a library call may make
     several).
     """
     sets = sets or load_metric_sets()
-    known: dict[Key, int] = {}
-    for launch in launches:
-        if launch.key:
-            known[(launch.key, launch.problem)] = known.get((launch.key, launch.problem), 0) + 1
+    # Within a report only: the same kernel in another report is another measurement of it.
+    together = Counter((launch.id.report, launch.key, launch.problem) for launch in launches)
     found = []
     for launch in launches:
         key = (launch.key or "", launch.problem)
-        alone = known.get(key) == 1
-        work = (flops or {}).get(key) if alone else None
-        share = (timed or {}).get(key) if alone else None
-        found.append(_check(launch, sets, work, share, known.get(key, 1)))
+        count = together[launch.id.report, launch.key, launch.problem] if launch.key else 1
+        work = (flops or {}).get(key) if count == 1 else None
+        share = (timed or {}).get(key) if count == 1 else None
+        found.append(_check(launch, sets, work, share, count))
     return found
 
 
@@ -184,7 +186,8 @@ def _closure(
         return Closure.UNKNOWN, "the launch was not collected"
     share = metrics["share_of_peak"]
     if share.status is Status.UNDEFINED and share.reason:
-        return Closure.NO_SHARE, share.reason
+        # Refused because of what ran, or because the report does not tell what ran.
+        return (Closure.NO_SHARE if _other_work(metrics) else Closure.UNKNOWN), share.reason
     if full is None:
         return Closure.UNKNOWN, _missing(factors)
     if counted is None and work is None:
@@ -196,6 +199,12 @@ def _closure(
     if gap <= CLOSES:
         return Closure.CLOSES, ""
     return (Closure.NEARLY if gap <= NEARLY else Closure.OPEN), _why_open(launch, full, counted, work)
+
+
+def _other_work(metrics: Mapping[str, MetricValue]) -> bool:
+    fp32 = metrics["fp32_instructions"].number
+    others = (metrics["fp64_instructions"].number, metrics["half_instructions"].number)
+    return metrics["tensor_instructions"].number > 0 or any(other > fp32 for other in others)
 
 
 def _missing(factors: Mapping[str, MetricValue]) -> str:

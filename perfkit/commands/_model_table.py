@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perfkit.model import Cell, Column, MetricValue, Status, Table
@@ -30,8 +31,8 @@ COLUMNS = (
     Column("timed", "timed", "fraction", 2, "share of peak by event timing (perfkit bench)"),
     Column("timed_residual", "off timed", "point", 2, "model - timed"),
 )
-# Left out where no row has them (a report without a run knows neither work nor timing), or where they change
-# nothing in any row.
+# Left out where no row has them (a report without a run knows neither work nor timing), or where they
+# change nothing in any row.
 _OPTIONAL: dict[str, float | None] = {
     "problem": None,
     "work": None,
@@ -45,15 +46,15 @@ _OPTIONAL: dict[str, float | None] = {
 
 def peak_table(checks: Sequence[PeakCheck]) -> Table:
     """One row a launch; the reasons are in the notes."""
-    several = len({check.launch.report for check in checks}) > 1
-    rows = [_row(check, several) for check in checks]
+    names = _report_names(checks)
+    rows = [_row(check, names) for check in checks]
     kept = [index for index, column in enumerate(COLUMNS) if not _idle(column.name, index, rows)]
     return Table(
         name="model",
         title="share of FP32 FMA peak: the model against measurement",
         columns=tuple(COLUMNS[index] for index in kept),
         rows=tuple(tuple(row[index] for index in kept) for row in rows),
-        notes=tuple(_notes(checks, several)),
+        notes=tuple(_notes(checks, names)),
     )
 
 
@@ -61,12 +62,12 @@ def _idle(name: str, index: int, rows: Sequence[tuple[Cell, ...]]) -> bool:
     return name in _OPTIONAL and all(row[index].value in (None, "", _OPTIONAL[name]) for row in rows)
 
 
-def _row(check: PeakCheck, several: bool) -> tuple[Cell, ...]:
+def _row(check: PeakCheck, names: Mapping[str, str]) -> tuple[Cell, ...]:
     factors = check.factors
     return (
         Cell(check.kernel),
         Cell(check.problem),
-        Cell(_where(check, several)),
+        Cell(_where(check, names)),
         Cell(str(check.closure)),
         _factor(factors["issue_rate"]),
         _factor(factors["fma_share"]),
@@ -85,10 +86,20 @@ def _row(check: PeakCheck, several: bool) -> tuple[Cell, ...]:
     )
 
 
-def _where(check: PeakCheck, several: bool) -> str:
+def _where(check: PeakCheck, names: Mapping[str, str]) -> str:
     launch = check.launch
     inside = f"{launch.launch}" if launch.range == 0 else f"{launch.range}.{launch.launch}"
-    return f"{Path(launch.report).name}:{inside}" if several else inside
+    return f"{names[launch.report]}:{inside}" if len(names) > 1 else inside
+
+
+def _report_names(checks: Sequence[PeakCheck]) -> dict[str, str]:
+    """Reports by their file names; with the folder where two share a name, as the reports of runs do."""
+    paths = {check.launch.report: Path(check.launch.report) for check in checks}
+    shared = Counter(path.name for path in paths.values())
+    return {
+        report: path.name if shared[path.name] == 1 else f"{path.parent.name}/{path.name}"
+        for report, path in paths.items()
+    }
 
 
 def _factor(value: MetricValue) -> Cell:
@@ -101,16 +112,14 @@ def _share(value: float | None, check: PeakCheck) -> Cell:
     return Cell(None, Status.UNDEFINED if check.closure is Closure.NO_SHARE else Status.NOT_COLLECTED)
 
 
-def _notes(checks: Sequence[PeakCheck], several: bool) -> list[str]:
+def _notes(checks: Sequence[PeakCheck], names: Mapping[str, str]) -> list[str]:
     said = [check for check in checks if check.reason]
     if len(said) < _LONG:
-        return [
-            f"{check.kernel} {check.problem} ({_where(check, several)}): {check.reason}" for check in said
-        ]
+        return [f"{check.kernel} {check.problem} ({_where(check, names)}): {check.reason}" for check in said]
     # Many launches: say each reason once, with the launches it is about.
     reasons: dict[str, list[str]] = {}
     for check in said:
-        reasons.setdefault(check.reason, []).append(_where(check, several))
+        reasons.setdefault(check.reason, []).append(_where(check, names))
     return [f"{_listed(where)}: {reason}" for reason, where in reasons.items()]
 
 

@@ -41,6 +41,7 @@ def _counters(
         "smsp__inst_executed.sum": executed,
         "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": fma * executed * 32 * on,
         "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 128.0 * SMS,
+        "sm__inst_executed_pipe_tensor.sum": 0,
         "device__attribute_multiprocessor_count": SMS,
         "device__attribute_num_schedulers_per_multiprocessor": 4,
         "gpu__time_duration.sum": elapsed / 1.98e9,
@@ -123,6 +124,14 @@ def test_several_launches_of_a_library_call_are_not_compared_with_its_whole_work
         assert "one of 2 launches" in check.reason
 
 
+def test_the_same_kernel_in_two_reports_is_compared_in_both() -> None:
+    counters = _counters()
+    first = _launch(counters)
+    second = dataclasses.replace(first, id=LaunchId("other.ncu-rep", 0, 0))
+    checks = check_launches([first, second], SETS, flops={("k8", "n=4096"): _work(counters)})
+    assert [check.work for check in checks] == pytest.approx([0.8 * 0.9 * 0.95] * 2)
+
+
 def test_missing_counters_are_named() -> None:
     counters = _counters()
     del counters["smsp__issue_active.sum"]
@@ -142,6 +151,16 @@ def test_no_fma_no_share() -> None:
     check = _one(_counters(fma=0.0))
     assert check.closure is Closure.NO_SHARE
     assert (check.full, check.counted) == (None, None)
+
+
+def test_tensor_work_has_no_share_and_unknown_work_cannot_be_told() -> None:
+    counters = _counters(fma=0.01)
+    unknown = {name: value for name, value in counters.items() if "tensor" not in name}
+    tensor = {**counters, "sm__inst_executed_pipe_tensor.sum": 1e6}
+    assert _one(counters).closure is Closure.CLOSES
+    assert _one(tensor).closure is Closure.NO_SHARE
+    assert _one(unknown).closure is Closure.UNKNOWN
+    assert "sm__inst_executed_pipe_tensor.sum" in _one(unknown).reason
 
 
 def test_two_lanes_a_thread_on_volta_to_ampere() -> None:

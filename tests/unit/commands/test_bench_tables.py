@@ -99,6 +99,16 @@ def test_model_leaves_out_what_no_row_has() -> None:
     assert row["work_residual"].value == 0.7074 - 0.7073
 
 
+def test_reports_of_the_same_name_are_told_apart() -> None:
+    one = LaunchId("/runs/a/profile.ncu-rep", 0, 1)
+    other = LaunchId("/runs/b/profile.ncu-rep", 0, 1)
+    table = peak_table(
+        [_check(launch=one), _check(launch=other), _check(launch=LaunchId("/x.ncu-rep", 1, 2))]
+    )
+    where = [row[2].value for row in table.rows]
+    assert where == ["a/profile.ncu-rep:1", "b/profile.ncu-rep:1", "x.ncu-rep:1.2"]
+
+
 def test_model_says_each_reason_once_over_many_launches() -> None:
     checks = [
         _check(launch=LaunchId("r.ncu-rep", 0, i), closure=Closure.UNKNOWN, reason="not collected")
