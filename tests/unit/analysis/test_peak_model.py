@@ -42,6 +42,7 @@ def _counters(
         "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": fma * executed * 32 * on,
         "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 128.0 * SMS,
         "sm__inst_executed_pipe_tensor.sum": 0,
+        "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum": 0,
         "device__attribute_multiprocessor_count": SMS,
         "device__attribute_num_schedulers_per_multiprocessor": 4,
         "gpu__time_duration.sum": elapsed / 1.98e9,
