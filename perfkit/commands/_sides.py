@@ -126,7 +126,8 @@ def _candidates(sources: Sources, text: str) -> list[Chosen]:
     path = Path(text)
     if path.is_file():
         return _of_report(sources, path, None, text)
-    left, colon, right = text.rpartition(":")
+    # C++ names hold colons; RUN:kernel and REPORT:launch hold one.
+    left, colon, right = ("", "", text) if "::" in text else text.rpartition(":")
     if colon and Path(left).is_file():
         return _of_report(sources, Path(left), right, text)
     if colon and left.endswith((".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")):
@@ -149,14 +150,9 @@ def _of_report(sources: Sources, path: Path, which: str | None, text: str) -> li
         )
     if not picked:
         raise UsageError(f"{path} holds no launch {which}", f"It holds {_listed(launches)}.")
-    kinds = {(one.launch.name, one.launch.grid) for one in picked if not one.launch.problem}
     problems = dict.fromkeys(one.launch.problem for one in picked)
-    labels = {one.launch.label for one in picked}
-    if len(labels) > 1 or len(kinds) > 1 or (kinds and len(problems) > 1):
-        raise UsageError(
-            f"{text} means {len(picked)} different launches: {_listed(picked)}",
-            f"Name one, for example {path}:{picked[0].launch.id.launch}.",
-        )
+    for problem in problems:
+        _refuse_several([one for one in picked if one.launch.problem == problem], text)
     return [
         Chosen(text, tuple(one for one in picked if one.launch.problem == problem), Origin())
         for problem in problems
@@ -204,9 +200,10 @@ def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
 
 
 def _refuse_several(picked: Sequence[Evaluated], text: str) -> None:
-    names = {one.launch.name for one in picked}
-    if len(names) > 1:
+    """Launches that differ in kernel or grid are no repetitions of one another."""
+    kinds = {(one.launch.name, one.launch.grid, one.launch.block) for one in picked}
+    if len(kinds) > 1:
         raise UsageError(
-            f"{text} launches {len(names)} different kernels ({_listed(picked)})",
-            "Compare its kernels one by one: REPORT:launch.",
+            f"{text} means {len(kinds)} kinds of launches that are no repetitions: {_listed(picked)}",
+            f"Compare launches one by one: {picked[0].launch.id.report}:{picked[0].launch.id.launch}.",
         )

@@ -130,11 +130,18 @@ def test_launches_of_a_report_by_index_name_and_all(tmp_path: Path) -> None:
     (named,) = choose(found, [f"{path}:gemm"])
     assert len(named.launches) == 3
     found.read[path] = (*same, launch("softmax", problem="", number=3))
-    with pytest.raises(UsageError, match=r"means 4 different launches: 0 \(gemm\), 1 \(gemm\)") as caught:
+    with pytest.raises(UsageError, match=r"means 2 kinds of launches .*: 0 \(gemm\), 1 \(gemm\)") as caught:
         choose(found, [str(path)])
-    assert f"{path}:0" in caught.value.remedy
+    assert "made-up.ncu-rep:0" in caught.value.remedy
     with pytest.raises(UsageError, match="holds no launch 7"):
         choose(found, [f"{path}:7"])
+
+
+def test_launches_of_other_grids_are_no_repetitions(tmp_path: Path, sources: Sources) -> None:
+    launches = [launch("k9", grid=64), launch("k9", grid=128, number=1)]
+    store_run(tmp_path, sources, "20260102T000000.000Z_profile", launches)
+    with pytest.raises(UsageError, match="k9 means 2 kinds of launches that are no repetitions"):
+        choose(sources, ["k9"])
 
 
 def bench_result(label: str, time: float, clock: float) -> dict[str, Any]:
