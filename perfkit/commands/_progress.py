@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.commands._console import note, warn
 
 if TYPE_CHECKING:
+    from perfkit.model import BuildResult
     from perfkit.profiler.ncu_output import NcuOutput
 
 MANY_LAUNCHES = 100
@@ -48,7 +49,7 @@ class ProfileProgress:
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task("starting ncu", total=self._total, done="")
+            self._task = self._bar.add_task("starting", total=self._total, done="")
         return self
 
     def __exit__(
@@ -58,6 +59,11 @@ class ProfileProgress:
             self._bar.stop()
         if isinstance(error, KeyboardInterrupt) and str(error):
             note(str(error))  # where what was measured is kept
+
+    def built(self, result: BuildResult) -> None:
+        """A kernel was built; nothing runs yet."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=f"built {result.key}")
 
     def line(self, kind: str, text: str) -> None:
         """A whole line of the stream."""

@@ -96,6 +96,7 @@ def _profile(n: int) -> Path:
             wanted,
             session.Settings(counters, sets),
             command=("perfkit", "demo"),
+            on_built=progress.built,
             on_line=progress.line,
             on_progress=progress.moved,
         )

@@ -193,6 +193,7 @@ def _kernels(
             carveout=carveout,
             seed=seed,
             command=("perfkit", *sys.argv[1:]),
+            on_built=progress.built,
             on_line=progress.line,
             on_progress=progress.moved,
         )

@@ -12,7 +12,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,6 +83,7 @@ def profile_kernels(
     seed: int = 0,
     store: RunStore | None = None,
     command: Sequence[str] = (),
+    on_built: Callable[[BuildResult], None] = lambda _: None,
     on_line: Line | None = None,
     on_progress: Progress | None = None,
 ) -> Profiled:
@@ -95,7 +96,7 @@ def profile_kernels(
         raise UsageError("there is no kernel to profile", "`perfkit kernels` lists them.")
     tool = find_ncu()
     gpu = first_gpu()
-    built = build_all([request.spec for request in wanted], gpu)
+    built = build_all([request.spec for request in wanted], gpu, on_built)
     plans = [
         plan_kernel(
             request.spec,
@@ -187,13 +188,19 @@ def dry_run(target: Sequence[str], settings: Settings, filters: Filters, from_st
     return shlex.join(ncu_command(tool, options, Path("RUN") / REPORT, target))
 
 
-def build_all(specs: Iterable[KernelSpec], gpu: GpuInfo) -> dict[str, BuildResult]:
-    """Build every kernel that has a source, for this GPU. Raises CompileError or CannotError."""
+def build_all(
+    specs: Iterable[KernelSpec], gpu: GpuInfo, done: Callable[[BuildResult], None] = lambda _: None
+) -> dict[str, BuildResult]:
+    """Build every kernel that has a source, for this GPU; `done` hears of each. Raises CompileError or
+    CannotError.
+    """
     from perfkit.profiler.build import build_many
 
     major, minor = gpu.compute_capability
     sources = {spec.key: spec for spec in specs if not spec.library}
-    return {result.key: result for result in build_many(list(sources.values()), f"sm_{major}{minor}")}
+    return {
+        result.key: result for result in build_many(list(sources.values()), f"sm_{major}{minor}", done=done)
+    }
 
 
 def _options(settings: Settings, *, from_start: bool) -> NcuOptions:

@@ -197,6 +197,21 @@ class TestBlocksPerSm:
         assert "k6b@9: only 2 block(s) fit on an SM" in done.stderr
 
 
+def test_demo_runs_live(bench: Bench) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "perfkit", "demo", "-n", "1024"],
+        capture_output=True,
+        text=True,
+        cwd=bench.folder,
+        env=bench.environment,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Live run: ")
+    assert "The ladder at n=1024" in done.stdout
+
+
 class TestPrograms:
     def test_all_launches(self, bench: Bench) -> None:
         done = bench.program()

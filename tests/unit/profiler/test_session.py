@@ -47,7 +47,7 @@ def profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pr
     monkeypatch.setenv("NCU_SCENE", "ladder")
     monkeypatch.setattr(session, "first_gpu", lambda: GPU)
     monkeypatch.setattr(
-        session, "build_all", lambda specs, _gpu: {s.key: built(s.key) for s in specs if not s.library}
+        session, "build_all", lambda specs, *_: {s.key: built(s.key) for s in specs if not s.library}
     )
     ncu_tool.ask.cache_clear()
 
