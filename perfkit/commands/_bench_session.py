@@ -155,8 +155,8 @@ class Session:
                 what="bench",
                 status=status,
                 command=self.command,
-                started=started.isoformat(timespec="milliseconds"),
-                ended=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                started=_utc(started),
+                ended=_utc(datetime.now(UTC)),
                 perfkit_version=__version__,
                 gpu=self.gpu,
                 versions=self.versions,
@@ -188,7 +188,7 @@ def session(
     current = Session(
         folder=(store or RunStore()).create("bench"),
         seed=seed,
-        command=tuple(sys.argv),
+        command=("perfkit", *sys.argv[1:]),
         options={**options, "seed": seed},
         gpu=gpu,
         built=built,
@@ -215,6 +215,10 @@ def session(
             current.finish("failed", started)
         raise
     current.finish("failed" if current.wrong else "complete", started)
+
+
+def _utc(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def generator(seed: int) -> random.Random:

@@ -13,7 +13,7 @@ import pytest
 from perfkit.commands import _bench_modes as modes
 from perfkit.commands import _bench_tables as tables
 from perfkit.commands._bench_session import jobs_of, session
-from perfkit.errors import ToolError, UsageError
+from perfkit.errors import CheckFailedError, ToolError, UsageError
 from perfkit.kernels.registry import load_registry
 from perfkit.model import BenchResult, GpuInfo, KernelSpec, PairComparison, SelfTest, Table
 from perfkit.profiler import bench_samples
@@ -162,6 +162,19 @@ def test_pairs_find_a_slower_kernel(tmp_path: Path) -> None:
     rows = bench_samples.read_rows(Path(record.path) / record.results[0]["samples"])
     assert len(rows) == 60
     assert sum(row["a_first"] == "1" for row in rows) == 30
+
+
+def test_pairs_with_a_wrong_result_give_no_verdict(tmp_path: Path) -> None:
+    with session(
+        {}, gpu=GPU, built={}, seed=1, store=RunStore(tmp_path),
+        timer_factory=_factory({"x": TIME, "y": TIME}, wrong=("y",)),
+    ) as current:  # fmt: skip
+        assert modes.compare(current, _jobs(["x", "y"]), 60) == []
+    with pytest.raises(CheckFailedError, match="y at n=1024"):
+        current.raise_wrong()
+    record = load_run(current.folder.path)
+    assert record.status == "failed"
+    assert record.command[0] == "perfkit"
 
 
 def test_self_test_has_no_false_verdict(tmp_path: Path) -> None:
