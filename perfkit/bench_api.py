@@ -129,6 +129,7 @@ def _session(
         seed=seed,
         verify=verify,
         carveout=carveout,
+        command=("perfkit.compare" if "pairs" in options else "perfkit.bench", *kernels),
         store=RunStore(Path(store)) if store else None,
     )
     return jobs_of(wanted), current

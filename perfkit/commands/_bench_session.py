@@ -178,6 +178,7 @@ def session(
     seed: int,
     verify: bool = True,
     carveout: int | None = None,
+    command: Sequence[str] = (),
     timer_factory: Callable[..., Timer] = WorkerTimer,
     store: RunStore | None = None,
 ) -> Iterator[Session]:
@@ -188,7 +189,7 @@ def session(
     current = Session(
         folder=(store or RunStore()).create("bench"),
         seed=seed,
-        command=("perfkit", *sys.argv[1:]),
+        command=tuple(command) or ("perfkit", *sys.argv[1:]),
         options={**options, "seed": seed},
         gpu=gpu,
         built=built,
