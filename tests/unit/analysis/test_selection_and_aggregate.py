@@ -1,0 +1,169 @@
+"""Choosing launches, and aggregates over repeated ones."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfkit.analysis.aggregate import aggregate
+from perfkit.analysis.metrics import load_metric_sets
+from perfkit.analysis.selection import Selection
+from perfkit.errors import UsageError
+from perfkit.model import Counter, Evaluated, Launch, LaunchId, Status
+
+SETS = load_metric_sets()
+NAMES = ("duration", "sectors_per_load", "achieved_occupancy", "top_stall", "registers_per_thread")
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+
+
+def launch(
+    index: int, kernel: str = "k", *, collected: bool = True, counters: Mapping[str, float] | None = None,
+    nvtx: tuple[str, ...] = (), gpu: str = "GPU", name: str = "",
+) -> Launch:  # fmt: skip
+    units = {"gpu__time_duration.sum": "ns", OCCUPANCY: "%"}
+    made = {one: Counter(one, value, units.get(one, "")) for one, value in (counters or {}).items()}
+    return Launch(
+        LaunchId("r.ncu-rep", 0, index), kernel, name or f"{kernel}()", gpu, (9, 0), "", (8, 1, 1),
+        (64, 1, 1), collected, nvtx=nvtx, counters=made,
+    )  # fmt: skip
+
+
+def evaluate(*launches: Launch) -> list[Evaluated]:
+    return [SETS.evaluate(one, NAMES) for one in launches]
+
+
+FIELD = [
+    launch(0, "gemm", nvtx=("forward", "layer1")),
+    launch(1, "softmax", gpu="NVIDIA A100"),
+    launch(2, "gemm", name="void cutlass::Kernel<gemm_128x64>(Params)"),
+    launch(3, "copy", nvtx=("backward",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("filters", "kept"),
+    [
+        (Selection(), [0, 1, 2, 3]),
+        (Selection(kernel="^gemm$"), [0, 2]),
+        (Selection(kernel="128x64"), [2]),
+        (Selection(launches=("0", "2-3")), [0, 2, 3]),
+        (Selection(launches=("1,3",)), [1, 3]),
+        (Selection(nvtx="layer"), [0]),
+        (Selection(gpu="A100"), [1]),
+        (Selection(kernel="gemm", launches=("2",)), [2]),
+    ],
+)
+def test_filters(filters: Selection, kept: list[int]) -> None:
+    assert [one.id.launch for one in filters.apply(FIELD)] == kept
+
+
+def test_nothing_matches_says_what_there_is() -> None:
+    with pytest.raises(UsageError, match=r"no launch matches --kernel 'gem\+x'") as caught:
+        Selection(kernel="gem+x").apply(FIELD)
+    assert caught.value.remedy == "Kernels: gemm (2), softmax (1), copy (1)"
+
+
+@pytest.mark.parametrize(
+    "filters", [Selection(kernel="("), Selection(launches=("two",)), Selection(launches=("3-",))]
+)
+def test_wrong_filters(filters: Selection) -> None:
+    with pytest.raises(UsageError):
+        filters.apply(FIELD)
+
+
+def counters(sectors: float, requests: float, ns: float, occupancy: float) -> dict[str, float]:
+    return {SECTORS: sectors, REQUESTS: requests, "gpu__time_duration.sum": ns, OCCUPANCY: occupancy}
+
+
+REPEATED = [
+    launch(0, counters=counters(400.0, 100.0, 1000.0, 50.0)),
+    launch(1, counters=counters(1600.0, 100.0, 3000.0, 70.0)),
+    launch(2, counters=counters(0.0, 0.0, 2000.0, 60.0)),
+    launch(3, collected=False),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "duration", "sectors"), [("median", 2e-6, 10.0), ("min", 1e-6, 4.0), ("max", 3e-6, 16.0)]
+)
+def test_aggregates_leave_the_uncollected_out(function: str, duration: float, sectors: float) -> None:
+    (group,) = aggregate(evaluate(*REPEATED), SETS, function, ["kernel"], NAMES)
+    assert (group.key, group.used, [one.id.launch for one in group.left_out]) == (("k",), 3, [3])
+    assert group.aggregate.metrics["duration"].value == pytest.approx(duration, rel=1e-12)
+    load = group.aggregate.metrics["sectors_per_load"]
+    assert load.value == sectors
+    assert load.reason == "1 of 3 launches have no value"
+
+
+def test_the_total_of_a_ratio_is_a_ratio_of_sums() -> None:
+    (group,) = aggregate(evaluate(*REPEATED), SETS, "total", ["kernel"], NAMES)
+    metrics = group.aggregate.metrics
+    assert metrics["sectors_per_load"].value == 2000.0 / 200.0
+    assert metrics["duration"].value == pytest.approx(6e-6, rel=1e-12)
+    # A percentage has no total; it is neither added up nor averaged.
+    assert (metrics["achieved_occupancy"].value, metrics["achieved_occupancy"].status) == (
+        None,
+        Status.UNDEFINED,
+    )
+    assert "cannot be added" in metrics["achieved_occupancy"].reason
+
+
+def test_words_and_launch_facts_stay_where_all_agree() -> None:
+    same = [launch(i, counters={"launch__registers_per_thread": 40.0}) for i in range(2)]
+    (group,) = aggregate(evaluate(*same), SETS, "total", ["kernel"], NAMES)
+    assert group.aggregate.metrics["registers_per_thread"].value == 40.0
+    differ = [*same, launch(2, counters={"launch__registers_per_thread": 64.0})]
+    (group,) = aggregate(evaluate(*differ), SETS, "total", ["kernel"], NAMES)
+    assert group.aggregate.metrics["registers_per_thread"].value is None
+    stall = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    mixed = [
+        launch(0, counters={stall.format("wait"): 2.0}),
+        launch(1, counters={stall.format("barrier"): 2.0}),
+    ]
+    (group,) = aggregate(evaluate(*mixed), SETS, "median", ["kernel"], NAMES)
+    assert group.aggregate.metrics["top_stall"].status is Status.UNDEFINED
+    assert "wait, barrier" in group.aggregate.metrics["top_stall"].reason
+
+
+def test_groups_keep_their_order_and_keys() -> None:
+    groups = aggregate(evaluate(*FIELD), SETS, "median", ["kernel", "gpu"], NAMES)
+    assert [group.key for group in groups] == [("gemm", "GPU"), ("softmax", "NVIDIA A100"), ("copy", "GPU")]
+    assert [group.used for group in groups] == [2, 1, 1]
+
+
+def test_a_group_of_uncollected_launches_has_no_aggregate() -> None:
+    (group,) = aggregate(evaluate(launch(0, collected=False)), SETS, "median", ["kernel"], NAMES)
+    assert (group.used, len(group.left_out)) == (0, 1)
+    assert group.aggregate.metrics["duration"].value is None
+
+
+def test_wrong_aggregates() -> None:
+    with pytest.raises(UsageError, match="unknown aggregate 'mean'"):
+        aggregate(evaluate(*FIELD), SETS, "mean", ["kernel"], NAMES)
+    with pytest.raises(UsageError, match="cannot group by 'colour'"):
+        aggregate(evaluate(*FIELD), SETS, "median", ["colour"], NAMES)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 10**9)), min_size=1, max_size=9
+    )
+)
+def test_aggregates_for_any_launches(values: list[tuple[int, int, int]]) -> None:
+    launches = [
+        launch(i, counters=counters(float(s), float(r), float(ns), 50.0))
+        for i, (s, r, ns) in enumerate(values)
+    ]
+    evaluated = evaluate(*launches)
+    total = aggregate(evaluated, SETS, "total", ["kernel"], NAMES)[0].aggregate
+    assert total.number("sectors_per_load") == sum(s for s, _, _ in values) / sum(r for _, r, _ in values)
+    ratios = [s / r for s, r, _ in values]
+    assert min(ratios) * (1 - 1e-12) <= total.number("sectors_per_load") <= max(ratios) * (1 + 1e-12)
+    median = aggregate(evaluated, SETS, "median", ["kernel"], NAMES)[0].aggregate
+    assert median.number("sectors_per_load") == statistics.median(ratios)

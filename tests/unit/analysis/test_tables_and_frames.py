@@ -1,0 +1,162 @@
+"""Tables, frames and JSON of evaluated launches."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from perfkit.analysis.counters import CounterMap
+from perfkit.analysis.frames import LONG_COLUMNS, counter_frame, long_frame, wide_frame
+from perfkit.analysis.launch_json import launches_json
+from perfkit.analysis.metrics import load_metric_sets
+from perfkit.analysis.tables import SIDE_BY_SIDE, labels, launch_table, raw_table, set_tables
+from perfkit.errors import UsageError
+from perfkit.model import Evaluated, Launch, LaunchId, Report, Status
+
+SETS = load_metric_sets()
+
+
+def launch(
+    index: int = 0, kernel: str = "k", report: str = "a/r.ncu-rep", key: str | None = None, **counters: Any
+) -> Launch:
+    raw = {
+        "gpu__time_duration.sum": (2000.0 + index, "ns", ()),
+        "launch__registers_per_thread": (32, "register/thread", ()),
+        "sm__warps_active.avg.pct_of_peak_sustained_active": (float("nan"), "%", ()),
+        **{name.replace("__DOT__", "."): (value, "", ()) for name, value in counters.items()},
+    }
+    return Launch(
+        LaunchId(report, 0, index), kernel, f"void {kernel}<1>(int)", "GPU", (9, 0), "2025.3.1.0 (build 1)",
+        (4, 2, 1), (64, 1, 1), True, key=key, problem="n=64" if key else "", counters=CounterMap(raw),
+    )  # fmt: skip
+
+
+def evaluated(*launches: Launch) -> list[Evaluated]:
+    return [SETS.evaluate(one) for one in launches]
+
+
+def test_labels_are_short_and_unambiguous() -> None:
+    assert labels([launch(0, "a"), launch(1, "b")]) == ["a", "b"]
+    assert labels([launch(0, "a"), launch(1, "a")]) == ["a #0", "a #1"]
+    assert labels([launch(0, "a"), launch(0, "a", "b/s.ncu-rep")]) == ["a #0 r", "a #0 s"]
+    assert labels([launch(0, "sgemm", key="k6"), launch(1, "sgemm", key="k6b")]) == ["k6 n=64", "k6b n=64"]
+
+
+def test_few_launches_stand_side_by_side_with_a_unit_column() -> None:
+    (table,) = set_tables(evaluated(launch(0, "a"), launch(1, "b")), SETS, ["launch"])
+    assert [column.title for column in table.columns] == ["metric", "unit", "a", "b"]
+    registers = next(row for row in table.rows if row[0].value == "registers_per_thread")
+    assert [cell.value for cell in registers] == ["registers_per_thread", "register", 32.0, 32.0]
+    # What no launch answers is not dropped silently.
+    assert any("achieved_occupancy" in note and "ncu --metrics" in note for note in table.notes)
+
+
+def test_many_launches_are_rows() -> None:
+    many = evaluated(*(launch(i) for i in range(SIDE_BY_SIDE + 1)))
+    (table,) = set_tables(many, SETS, ["issue"])
+    assert len(table.rows) == SIDE_BY_SIDE + 1
+    duration = [column.name for column in table.columns].index("duration")
+    assert [row[duration].value for row in table.rows] == [
+        (2000.0 + i) / 1e9 for i in range(SIDE_BY_SIDE + 1)
+    ]
+
+
+def test_every_metric_of_a_set_is_in_its_table_or_its_notes() -> None:
+    one = evaluated(launch())
+    for name in SETS.sets:
+        (table,) = set_tables(one, SETS, [name], detail=True)
+        told = {str(row[0].value) for row in table.rows} | set(
+            " ".join(table.notes).replace(",", " ").split()
+        )
+        assert set(SETS.sets[name].metrics) <= told
+
+
+def test_the_launch_table_needs_no_metric() -> None:
+    one = SETS.evaluate(launch(), ["registers_per_thread"])
+    table = launch_table([one], SETS)
+    row = dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
+    assert row["duration"].value == 2e-6
+    assert (row["grid"].value, row["block"].value) == ("4 x 2 x 1", "64 x 1 x 1")
+
+
+def test_raw_counters() -> None:
+    table = raw_table(evaluated(launch(0, "a"), launch(1, "b")), "gpu__time")
+    assert [cell.value for cell in table.rows[0]] == ["gpu__time_duration.sum", "ns", 2000.0, 2001.0]
+    many = raw_table(evaluated(*(launch(i) for i in range(20))), "gpu__time")
+    assert len(many.rows) == 20
+    for pattern in ("(", "no_such_counter"):
+        with pytest.raises(UsageError):
+            raw_table(evaluated(launch()), pattern)
+
+
+def test_the_long_frame() -> None:
+    frame = long_frame(evaluated(launch(0), launch(1)))
+    assert tuple(frame.columns) == LONG_COLUMNS
+    assert len(frame) == 2 * len(SETS.names())
+    row = frame[(frame.launch == 1) & (frame.metric == "duration")].iloc[0]
+    assert (row["value"], row["unit"], row["status"]) == (2001.0 / 1e9, "s", "ok")
+    missing = frame[frame.metric == "achieved_occupancy"].iloc[0]
+    assert math.isnan(missing["value"])
+    assert missing["status"] == "not_collected"
+    assert str(frame["value"].dtype) == "float64"
+
+
+def test_the_wide_frame() -> None:
+    wide = wide_frame(evaluated(launch(0), launch(1)), ["duration", "top_stall"])
+    assert list(wide.columns) == ["kernel", "key", "problem", "duration", "top_stall"]
+    assert wide.index.names == ["report", "range", "launch"]
+    assert wide.loc[("a/r.ncu-rep", 0, 1), "duration"] == 2001.0 / 1e9
+
+
+def test_the_counter_frame() -> None:
+    frame = counter_frame(evaluated(launch()))
+    assert set(frame["counter"]) >= {"gpu__time_duration.sum"}
+    assert frame[frame.counter.str.startswith("sm__warps")].iloc[0]["status"] == "not_collected"
+
+
+def test_the_json_has_no_nan_and_keeps_what_matters() -> None:
+    report = Report("a/r.ncu-rep", (launch(),), "2025.3.1.0", 2, 1, True, ("is truncated",))
+    text = launches_json(evaluated(launch(key="k6")), [report], "9.9")
+    document = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
+    assert (document["schema_version"], document["perfkit_version"]) == (1, "9.9")
+    assert document["reports"][0]["launches_lost"] == 1
+    one = document["launches"][0]
+    assert {
+        "report",
+        "range",
+        "launch",
+        "kernel",
+        "name",
+        "gpu",
+        "compute_capability",
+        "ncu_version",
+        "metrics",
+    } <= set(one)
+    assert (one["compute_capability"], one["key"], one["problem"]) == ("9.0", "k6", "n=64")
+    assert one["metrics"]["duration"]["value"] == 2e-6
+    assert one["metrics"]["duration"]["counters"] == ["gpu__time_duration.sum"]
+    occupancy = one["metrics"]["achieved_occupancy"]
+    assert (occupancy["value"], occupancy["status"]) == (None, "not_collected")
+    assert set(one["metrics"]) == set(SETS.names())
+
+
+def test_counters_are_made_only_when_asked_for() -> None:
+    counters = CounterMap(
+        {
+            "a": (1.0, "ns", ()),
+            "nan": (float("nan"), "", ()),
+            "none": (None, "", ()),
+            "inf": (math.inf, "", ()),
+        }
+    )
+    assert len(counters) == 4
+    assert list(counters) == ["a", "nan", "none", "inf"]
+    assert "a" in counters
+    assert counters.get("b") is None
+    assert counters["a"].value == 1.0
+    assert (counters["nan"].value, counters["nan"].status) == (None, Status.NOT_COLLECTED)
+    assert counters["none"].status is Status.NOT_COLLECTED
+    assert counters["inf"].status is Status.INVALID
