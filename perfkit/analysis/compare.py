@@ -21,6 +21,8 @@ SINGLE = 0.03
 # Repeated launches: the groups must not overlap, and chance must do that less often (exact rank-sum test).
 CHANCE = 0.05
 CLOCK_WARNING = 0.01
+# Nsight Compute's own two ways to the warp latency meet within this on nearly all launches from the field.
+PASSES = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ def _warnings(a: Evaluated, b: Evaluated) -> list[str]:
             f"the SM clocks differ ({before / 1e6:,.0f} and {after / 1e6:,.0f} MHz): "
             "the clock is a factor of its own, and what depends on memory clocks does not scale with it"
         )
+    found += [text for side in (a, b) for text in _passes_apart(side)]
     for side in (a, b):
         found += [
             f"{_name(side)}: {name} is outside its possible range ({metric.number:.4g})"
@@ -167,6 +170,20 @@ def _warnings(a: Evaluated, b: Evaluated) -> list[str]:
             if metric.status == "invalid" and name in ("issue_rate", "active_fraction", "achieved_occupancy")
         ]
     return found
+
+
+def _passes_apart(side: Evaluated) -> list[str]:
+    """Warps active / issue rate are the cycles between two issues of a warp, and so is the sum of its
+    states.
+    """
+    facts = facts_of(side)
+    states, expected = facts.latency + facts.not_selected, facts.warps / facts.issue_rate
+    if not (states > 0 and expected > 0) or abs(math.log(states / expected)) <= PASSES:
+        return []
+    return [
+        f"{_name(side)}: its warp states add up to {states:.3g} cycles per issue, warps over issue rate give "
+        f"{expected:.3g}: ncu's passes did not run alike, and the split of the issue rate is as uncertain"
+    ]
 
 
 def _release(version: str) -> str:

@@ -85,8 +85,9 @@ def facts_of(evaluated: Evaluated) -> Facts:
     launch = evaluated.launch
     duration = evaluated.number("duration")
     clock = first(counter(launch, "smsp__cycles_elapsed.avg.per_second"), evaluated.number("sm_clock"))
-    cycles = first(counter(launch, "smsp__cycles_elapsed.avg"), duration * clock)
-    smsps = _smsps(launch, cycles)
+    total = counter(launch, "smsp__cycles_elapsed.sum")
+    smsps = _smsps(launch, total)
+    cycles = first(counter(launch, "smsp__cycles_elapsed.avg"), total / smsps, duration * clock)
     active = evaluated.number("active_fraction")
     issue_rate = evaluated.number("issue_rate")
     return Facts(
@@ -123,8 +124,8 @@ def first(*values: float) -> float:
     return next((value for value in values if not math.isnan(value)), NAN)
 
 
-def _smsps(launch: Launch, cycles: float) -> float:
-    total = counter(launch, "smsp__cycles_elapsed.sum")
+def _smsps(launch: Launch, total: float) -> float:
+    cycles = counter(launch, "smsp__cycles_elapsed.avg")
     if total > 0 and cycles > 0:
         return total / cycles
     # Four sub-partitions an SM on every architecture since Volta (Nsight Compute guide, hardware model).

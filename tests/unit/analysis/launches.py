@@ -24,7 +24,7 @@ def launch(
     grid: float = 64,
     replayed: float = 1.0,
     stalls: Mapping[str, float] = STALLS,
-    not_selected: float = 1.0,
+    not_selected: float = 2.0,
     opcodes: Mapping[str, float] = OPCODES,
     problem: str = "n=64",
     gpu: str = "GPU A",

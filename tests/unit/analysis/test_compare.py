@@ -53,6 +53,10 @@ def test_one_and_the_same_raises_no_warning() -> None:
     ("b", "warning"),
     [
         ({"ncu": "2024.1.0.0"}, "different ncu versions (2025.3.1.0, 2024.1.0.0)"),
+        (
+            {"not_selected": 4.0},
+            "its warp states add up to 10 cycles per issue, warps over issue rate give 8",
+        ),
         ({"clock": 1.4e9}, "the SM clocks differ (1,500 and 1,400 MHz)"),
         ({"problem": "", "opcodes": {"FFMA": 1.0, "LDS": 9.0}}, "B executes"),
         ({"problem": "", "opcodes": {"LDS": 9.0}}, "taken on trust"),
