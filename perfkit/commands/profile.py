@@ -226,6 +226,7 @@ def _program(
             filters,
             cwd=cwd,
             from_start=from_start,
+            what="list" if listing else "profile",
             command=("perfkit", *sys.argv[1:]),
             on_line=progress.line,
             on_progress=progress.moved,

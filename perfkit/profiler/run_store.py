@@ -25,6 +25,7 @@ from perfkit.model.runs import SCHEMA_VERSION
 
 RECORD = "run.json"
 INCOMPLETE = "incomplete"
+LISTING = "list"  # what a run is that only counted launches
 _ENOUGH_BYTES = 64 * 2**20  # a ladder's reports take under 6 MB; a full-set capture of a program some tens
 
 
@@ -108,9 +109,11 @@ class RunStore:
         return runs_under(self.root)
 
     def latest(self, what: str | None = None) -> Path:
-        """The newest complete run (of a kind). Raises UsageError when there is none."""
+        """The newest complete run of a kind; of any that measured, if None. Raises UsageError for none."""
         for run in reversed(self.list()):
-            if run.record and run.record.status == "complete" and what in (None, run.record.what):
+            if run.record is None or run.record.status != "complete":
+                continue
+            if run.record.what == what or (what is None and run.record.what != LISTING):
                 return run.path
         kind = f"{what} " if what else ""
         raise UsageError(

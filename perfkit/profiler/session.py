@@ -150,18 +150,23 @@ def profile_program(
     *,
     cwd: Path | None = None,
     from_start: bool = True,
+    what: str = "profile",
     store: RunStore | None = None,
     command: Sequence[str] = (),
     on_line: Line | None = None,
     on_progress: Progress | None = None,
 ) -> Profiled:
-    """Profile any program, children included, and store the run. Errors as in `profile_kernels`."""
+    """Profile any program, children included, and store the run. Errors as in `profile_kernels`.
+
+    `what` is "list" for a run that only counts launches, so that nobody takes it for the latest profile.
+    """
     tool = find_ncu()
     program = resolve_target(target, cwd)
     options = dataclasses.replace(_options(settings, from_start=from_start), filters=filters)
     check_temporary_folder()
-    folder = (store or RunStore()).create("profile")
-    session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile", "--", *target))
+    folder = (store or RunStore()).create(what)
+    called = tuple(command) or ("perfkit", "profile", "--", *target)
+    session = _Session(folder, tool, settings, called, what)
     outcome = session.run(options, program, cwd, on_line, on_progress)
     try:
         gpu: GpuInfo | None = first_gpu()
@@ -221,6 +226,7 @@ class _Session:
     tool: NcuTool
     settings: Settings
     command: tuple[str, ...]
+    what: str = "profile"
     started: str = dataclasses.field(default_factory=lambda: _now())
 
     def run(
@@ -266,7 +272,7 @@ class _Session:
             status = "failed"
         return RunRecord(
             id=self.folder.id,
-            what="profile",
+            what=self.what,
             status=status,
             command=self.command,
             started=self.started,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from perfkit.errors import UsageError
 from perfkit.profiler.run_store import RunStore, load_run
 
 STAND_IN = Path(__file__).parents[2] / "data" / "ncu"
@@ -155,6 +156,11 @@ class TestProgram:
         names = [action.name() for one in context for action in one]
         counts = [int(line.rsplit(",", 6)[1]) for line in done.stdout.splitlines()[1:]]
         assert sum(counts) == len(names)
+        (listed,) = RunStore(tmp_path / "runs").list()
+        assert listed.record is not None
+        assert listed.record.what == "list"
+        with pytest.raises(UsageError, match="no complete run"):
+            RunStore(tmp_path / "runs").latest()
         options = json.loads(seen.read_text())["options"]
         assert options["--metrics"] == ["gpu__time_duration.sum,launch__registers_per_thread"]
         assert options["--cache-control"] == ["none"]
