@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +14,12 @@ import pytest
 
 from perfkit.errors import CannotError, CompileError, ToolError, UsageError
 from perfkit.kernels.registry import load_registry, resolve
-from perfkit.model import BuildResult, KernelSpec
+from perfkit.model import BuildResult, KernelSpec, LoopMix
 from perfkit.profiler.build import build, build_many, cache_folder, source_hash
 from perfkit.profiler.compiling import parse_resources, whole_elf
 from perfkit.profiler.toolchain import Compiler, find_compiler
 
 ARCHS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
-BLOCKED = ("k5", "k6", "k6b", "k7", "k8")
 
 
 @pytest.fixture(scope="session")
@@ -40,93 +40,73 @@ def nvrtc() -> Compiler:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="session")
-def ladder(nvcc: Compiler, cache: Path) -> Callable[[str, str], BuildResult]:
-    """The result for a key and an architecture; an architecture's whole ladder is built at its first use."""
-    specs = resolve(["ladder"], load_registry())
-    built: dict[str, dict[str, BuildResult]] = {}
-
-    def get(key: str, arch: str) -> BuildResult:
-        if arch not in built:
-            results = build_many(specs, arch, compiler=nvcc, cache=cache, jobs=2)
-            built[arch] = {result.key: result for result in results}
-        return built[arch][key]
-
-    return get
-
-
-Ladder = Callable[[str, str], BuildResult]
+    # One cache for all workers of pytest-xdist, so that none builds what another has built.
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "build-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-class TestLadder:
-    def test_every_kernel_without_spills_or_warnings(self, ladder: Ladder, arch: str) -> None:
-        for key in ("k1", "k2", "k3", "k4", *BLOCKED):
-            result = ladder(key, arch)
-            assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
-            assert result.warnings == ""
-            assert result.symbol == f"sgemm_{key}"
-            assert Path(result.cubin).read_bytes().startswith(b"\x7fELF")
+def test_the_ladder(nvcc: Compiler, cache: Path, arch: str) -> None:
+    jobs = 1 if "PYTEST_XDIST_WORKER" in os.environ else 2
+    specs = resolve(["ladder"], load_registry())
+    results = build_many(specs, arch, compiler=nvcc, cache=cache, jobs=jobs)
+    ladder = {result.key: result for result in results}
+    assert list(ladder) == ["k1", "k2", "k3", "k4", "k5", "k6", "k6b", "k7", "k8"]
+    check_every_kernel(ladder)
+    check_shared_memory(ladder)
+    check_registers(ladder)
+    check_loops(ladder)
 
-    def test_shared_memory(self, ladder: Ladder, arch: str) -> None:
-        # Two 32 x 32 tiles; 64 x 8 and 8 x 64; 128 x 8 and 8 x 128, twice in k8.
-        shared = {key: ladder(key, arch).static_shared_bytes for key in ("k2", "k3", "k4", *BLOCKED)}
-        assert shared == {
-            **{"k2": 0, "k3": 8192, "k4": 4096, "k8": 16384},
-            **dict.fromkeys(("k5", "k6", "k6b", "k7"), 8192),
-        }
 
-    def test_two_blocks_of_k6b_fit_on_an_sm(self, ladder: Ladder, arch: str) -> None:
-        for key in ("k6b", "k7", "k8"):
-            assert ladder(key, arch).registers <= 65536 // (2 * 256)
+Ladder = dict[str, BuildResult]
 
-    def test_one_block_of_k6_fits_on_an_sm(self, ladder: Ladder, arch: str) -> None:
-        result = ladder("k6", arch)
-        if not result.compiler.startswith("nvcc 13.0."):
-            pytest.skip(f"seen with nvcc 13.0, this is {result.compiler}")
-        cliff = arch in ("sm_80", "sm_89", "sm_90")
-        assert result.registers == (130 if cliff else 127)
-        assert ladder("k6b", arch).registers <= 128
 
-    def test_k3_reads_shared_memory_1_25_times_an_fma(self, ladder: Ladder, arch: str) -> None:
-        loop = ladder("k3", arch).loop
-        assert loop is not None
-        assert (loop.ffma, loop.lds, loop.barriers) == (32, {32: 32, 128: 8}, 2)
-        assert sum(loop.lds.values()) / loop.ffma == 1.25
+def check_every_kernel(ladder: Ladder) -> None:
+    for key, result in ladder.items():
+        assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0), key
+        assert result.warnings == ""
+        assert result.symbol == f"sgemm_{key}"
+        assert Path(result.cubin).read_bytes().startswith(b"\x7fELF")
 
-    def test_k4_does_2_67_fmas_a_shared_load(self, ladder: Ladder, arch: str) -> None:
-        loop = ladder("k4", arch).loop
-        assert loop is not None
-        assert (loop.ffma, loop.lds, loop.barriers) == (64, {32: 8, 128: 16}, 2)
 
-    def test_k5_loads_one_float_at_a_time(self, ladder: Ladder, arch: str) -> None:
-        loop = ladder("k5", arch).loop
-        assert loop is not None
-        assert (loop.ffma, loop.lds, loop.ldg, loop.sts, loop.barriers) == (
-            512,
-            {32: 128},
-            {32: 8},
-            {32: 8},
-            2,
-        )
+def check_shared_memory(ladder: Ladder) -> None:
+    # Two 32 x 32 tiles; 64 x 8 and 8 x 64; 128 x 8 and 8 x 128, twice in k8.
+    assert {key: result.static_shared_bytes for key, result in ladder.items()} == {
+        **{"k1": 0, "k2": 0, "k3": 8192, "k4": 4096},
+        **{"k5": 8192, "k6": 8192, "k6b": 8192, "k7": 8192, "k8": 16384},
+    }
 
-    @pytest.mark.parametrize("key", ["k6", "k6b", "k7"])
-    def test_k6_to_k7_load_four_floats_at_a_time(self, ladder: Ladder, arch: str, key: str) -> None:
-        loop = ladder(key, arch).loop
-        assert loop is not None
+
+def check_registers(ladder: Ladder) -> None:
+    """Two blocks of k6b, k7 and k8 fit on an SM; of k6 only one, where the compiler is known to do so."""
+    for key in ("k6b", "k7", "k8"):
+        assert ladder[key].registers <= 65536 // (2 * 256), key
+    k6 = ladder["k6"]
+    if k6.compiler.startswith("nvcc 13.0."):
+        assert k6.registers == (130 if k6.arch in ("sm_80", "sm_89", "sm_90") else 127)
+
+
+def check_loops(ladder: Ladder) -> None:
+    def loop(key: str) -> LoopMix:
+        mix = ladder[key].loop
+        assert mix is not None, key
+        return mix
+
+    k3, k4, k5, k8 = loop("k3"), loop("k4"), loop("k5"), loop("k8")
+    # k3: 1.25 shared loads an FMA; k4: 2.67 FMAs a shared load.
+    assert (k3.ffma, k3.lds, k3.barriers) == (32, {32: 32, 128: 8}, 2)
+    assert (k4.ffma, k4.lds, k4.barriers) == (64, {32: 8, 128: 16}, 2)
+    assert (k5.ffma, k5.lds, k5.ldg, k5.sts, k5.barriers) == (512, {32: 128}, {32: 8}, {32: 8}, 2)
+    for key in ("k6", "k6b", "k7"):
         # Two slices an iteration: of each 512 FFMA, 32 LDS.128, STS of A (transposed) and B.
-        assert (loop.ffma, loop.lds, loop.ldg, loop.barriers) == (1024, {128: 64}, {128: 4}, 4)
-        assert loop.sts == {32: 8, 128: 2}
-
-    def test_k8_has_512_ffma_32_lds_128_and_one_barrier_a_slice(self, ladder: Ladder, arch: str) -> None:
-        loop = ladder("k8", arch).loop
-        assert loop is not None
-        assert (loop.ffma, loop.lds, loop.ldg, loop.barriers) == (512, {128: 32}, {128: 2}, 1)
-        assert loop.total == 512 + 32 + 2 + 5 + 1 + loop.other
-        assert loop.other < 30
+        mix = loop(key)
+        assert (mix.ffma, mix.lds, mix.ldg, mix.barriers) == (1024, {128: 64}, {128: 4}, 4), key
+        assert mix.sts == {32: 8, 128: 2}, key
+    assert (k8.ffma, k8.lds, k8.ldg, k8.sts, k8.barriers) == (512, {128: 32}, {128: 2}, {32: 4, 128: 1}, 1)
+    assert k8.total == 512 + 32 + 2 + 5 + 1 + k8.other
+    assert k8.other < 30
 
 
 @pytest.fixture
@@ -153,11 +133,13 @@ def test_cache_hit(saxpy: KernelSpec, nvcc: Compiler, tmp_path: Path) -> None:
     assert json.dumps(dataclasses.asdict(again))  # a run's record holds it
 
 
-def test_a_loop_survives_the_cache(nvcc: Compiler, cache: Path, ladder: Ladder) -> None:
-    built = ladder("k8", "sm_90")
-    again = build(load_registry()["k8"], "sm_90", compiler=nvcc, cache=cache)
+def test_a_loop_survives_the_cache(nvcc: Compiler, tmp_path: Path) -> None:
+    k3 = load_registry()["k3"]
+    first = build(k3, "sm_90", compiler=nvcc, cache=tmp_path)
+    again = build(k3, "sm_90", compiler=nvcc, cache=tmp_path)
     assert again.cached
-    assert again.loop == built.loop
+    assert again.loop == first.loop
+    assert again.loop is not None
 
 
 def test_what_decides_the_cubin_misses_the_cache(saxpy: KernelSpec, nvcc: Compiler, tmp_path: Path) -> None:
@@ -350,12 +332,12 @@ def test_the_example_builds(nvcc: Compiler, tmp_path: Path) -> None:
     assert result.opcodes["FFMA"] == 1
 
 
-def test_nvrtc_gives_the_same_loop(nvrtc: Compiler, ladder: Ladder, tmp_path: Path) -> None:
+def test_nvrtc_gives_the_same_loop(nvrtc: Compiler, tmp_path: Path) -> None:
     result = build(load_registry()["k8"], "sm_90", compiler=nvrtc, cache=tmp_path)
     assert result.loop is not None
     assert (result.loop.ffma, result.loop.lds, result.loop.barriers) == (512, {128: 32}, 1)
     assert result.registers <= 128
-    assert result.static_shared_bytes == ladder("k8", "sm_90").static_shared_bytes
+    assert result.static_shared_bytes == 16384
     assert result.compiler.startswith("nvrtc 1")
 
 
@@ -405,8 +387,8 @@ def test_spills_of_a_real_kernel(nvcc: Compiler, tmp_path: Path) -> None:
     assert result.opcodes["STL"] > 0
 
 
-def test_the_byte_that_cupy_strips(ladder: Ladder) -> None:
-    cubin = Path(ladder("k1", "sm_90").cubin).read_bytes()
+def test_the_byte_that_cupy_strips(nvcc: Compiler, cache: Path) -> None:
+    cubin = Path(build(load_registry()["k1"], "sm_90", compiler=nvcc, cache=cache).cubin).read_bytes()
     assert whole_elf(cubin) == cubin
     if cubin.endswith(b"\0"):
         assert whole_elf(cubin[:-1]) == cubin
