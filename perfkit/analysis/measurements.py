@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from perfkit.analysis.flops import counted_flops
 from perfkit.errors import NotComparableError, UsageError
 from perfkit.model import Evaluated, RunRecord, Status
 from perfkit.model.measurements import Measurements, Source, Traced
@@ -23,11 +24,6 @@ _BENCH = (
     ("power", "power", "W"),
     ("energy", "energy_per_launch", "J"),
     ("timed_share_of_peak", "share_of_peak", "fraction"),
-)
-_FLOP_COUNTERS = (
-    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2),
-    ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1),
-    ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1),
 )
 
 
@@ -217,16 +213,11 @@ def _add_counters(
             status=metric.status,
             reason=metric.reason,
         )
-    names = [name for name, _ in _FLOP_COUNTERS]
-    held = [launch.counters.get(name) for name in names]
-    if all(counter is not None and isinstance(counter.value, (int, float)) for counter in held):
-        total = math.fsum(
-            float(counter.value) * weight
-            for counter, (_, weight) in zip(held, _FLOP_COUNTERS, strict=True)
-            if counter is not None and isinstance(counter.value, (int, float))
+    counted = counted_flops(item)
+    if counted is not None:
+        values["counted_flops", label, problem] = Traced(
+            counted.value, "FLOP", source(counted.formula, counted.counters)
         )
-        formula = "2 * ffma + fadd + fmul (thread level, predicated on)"
-        values["counted_flops", label, problem] = Traced(total, "FLOP", source(formula, names))
 
 
 def _add_bench(

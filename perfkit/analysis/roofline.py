@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from perfkit.analysis import flops
 from perfkit.analysis.facts import counter, first
 from perfkit.analysis.peak_model import fp32_lanes_per_sm
 from perfkit.errors import UsageError
@@ -38,6 +39,7 @@ _WAVEFRONTS = ("l1tex__data_pipe_lsu_wavefronts.sum", "l1tex__data_pipe_lsu_wave
 # What the ceilings and points need beside the metrics of the fixed sets. Only constants, clocks and counters
 # that the sets collect anyway: they cost no replay pass.
 COUNTERS = (
+    *flops.COUNTERS,
     *_FFMA_PEAK,
     *_SM_CLOCK,
     *_SMS,
@@ -52,9 +54,6 @@ COUNTERS = (
     "lts__t_sectors.sum",
     "lts__cycles_elapsed.avg.per_second",
     "l1tex__t_sectors.sum",
-    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
-    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
 )
 
 
@@ -86,9 +85,11 @@ def roofline(measurements: Measurements, problem: str, options: Options | None =
         points = _flop_points(measurements, launches, problem, options.levels, missing)
         ceilings = _flop_ceilings(launches.values(), options, missing)
     if not points:
-        why = "; ".join(missing) or "no launch of that size"
+        why = "; ".join(missing[:3]) or "no launch of that size"
+        why += f"; and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UsageError(
-            f"nothing to draw: {why}", "Profile with the set `memory` and `issue`, or with ncu --set full."
+            f"nothing to draw: {why}",
+            "Profile with the sets `memory` and `issue`, or ncu --set full. --instructions needs less.",
         )
     where = ", ".join(part for part in (measurements.gpu, problem) if part)
     kind = "Instruction roofline" if options.instructions else "FP32 roofline"
@@ -113,22 +114,22 @@ def _flop_points(
     points = []
     for kernel, item in launches.items():
         # Counted, not modelled: what the launch did in the time that the counters saw.
-        flops = measurements.number("counted_flops", kernel, problem)
+        work = measurements.number("counted_flops", kernel, problem)
         duration = item.number("duration")
-        if not flops > 0 or not duration > 0:
-            missing.append(f"{kernel}: {_why_no_flops(flops, duration)}")
+        if not work > 0 or not duration > 0:
+            missing.append(f"{kernel}: {_why_no_flops(work, duration)}")
             continue
         for level in levels:
             moved = _bytes(item, level)
             if moved > 0:
-                points.append(RooflinePoint(kernel, problem, level, flops / moved, flops / duration))
+                points.append(RooflinePoint(kernel, problem, level, work / moved, work / duration))
             else:
                 missing.append(f"{kernel}: no {_NAMES[level]} bytes were counted")
     return points
 
 
-def _why_no_flops(flops: float, duration: float) -> str:
-    if flops == 0:
+def _why_no_flops(work: float, duration: float) -> str:
+    if work == 0:
         return "no FP32 FMA, add or multiply was executed: tensor-core, FP64 and half work has no place here"
     if duration != duration:
         return "the launch was not collected"

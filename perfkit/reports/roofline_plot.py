@@ -20,6 +20,7 @@ _LEVEL_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1/shared"}
 _LEVEL_COLORS = {"dram": style.BLUE, "l2": style.GREEN, "l1": style.ORANGE}
 _MARKERS = {"dram": "o", "l2": "s", "l1": "^"}
 MAX_LABELS = 40
+_SLOPE_IN_VIEW = 60.0  # at least so far below the ridge a slope begins
 
 
 def roofline(data: Roofline) -> Figure:
@@ -33,6 +34,7 @@ def roofline(data: Roofline) -> Figure:
         axes.set_xlim(bounds[0], bounds[1])
         axes.set_ylim(bounds[2], bounds[3])
         lines = _draw_ceilings(axes, data, bounds)
+        named = _join_levels(axes, data)
         for point in data.points:
             axes.plot(
                 point.intensity,
@@ -52,8 +54,20 @@ def roofline(data: Roofline) -> Figure:
         figure.canvas.draw()
         figure.set_layout_engine("none")
         covered = _slope_texts(axes, data, bounds)
-        _label_points(axes, data.points, lines, covered)
+        _label_points(axes, data.points, named, lines, covered)
     return figure
+
+
+def _join_levels(axes: Axes, data: Roofline) -> list[RooflinePoint]:
+    """A faint line through the points of each kernel; returns the point of each that carries its name."""
+    by_kernel: dict[tuple[str, str], list[RooflinePoint]] = {}
+    for point in data.points:
+        by_kernel.setdefault((point.label, point.problem), []).append(point)
+    for points in by_kernel.values():
+        if len(points) > 1:
+            xs = sorted(point.intensity for point in points)
+            axes.plot(xs, [points[0].rate] * len(xs), color=style.FAINT, linewidth=0.9, zorder=2.5)
+    return [max(points, key=lambda point: point.intensity) for points in by_kernel.values()]
 
 
 def _bounds(data: Roofline) -> tuple[float, float, float, float]:
@@ -61,11 +75,12 @@ def _bounds(data: Roofline) -> tuple[float, float, float, float]:
     slopes = [ceiling.value for ceiling in data.ceilings if ceiling.kind == "memory"]
     xs = [point.intensity for point in data.points]
     ys = [point.rate for point in data.points]
-    xs += [max(peaks) / slope for slope in slopes if peaks]  # the ridges stay in view
+    # The ridges stay in view, with enough of the slopes below them for their names.
+    xs += [max(peaks) / slope / share for slope in slopes if peaks for share in (1, _SLOPE_IN_VIEW)]
     top = max([*ys, *peaks], default=1.0)
-    x_low = 10 ** math.floor(math.log10(min(xs, default=1.0) / 1.5))
+    x_low = 10 ** math.floor(math.log10(min(xs, default=1.0)))
     x_high = 10 ** math.ceil(math.log10(max(xs, default=100.0) * 2.5))
-    y_low = 10 ** math.floor(math.log10(min(ys, default=top / 1000) / 1.5))
+    y_low = 10 ** math.floor(math.log10(min([*ys, top / _SLOPE_IN_VIEW]) / 1.5))
     return x_low, x_high, y_low, top * 4
 
 
@@ -186,11 +201,12 @@ def _legend(axes: Axes, data: Roofline) -> None:
 def _label_points(
     axes: Axes,
     points: Sequence[RooflinePoint],
+    named: Sequence[RooflinePoint],
     segments: Sequence[tuple[tuple[float, float], tuple[float, float]]],
     covered: Sequence[Box],
 ) -> None:
     """Labels where they cover neither each other, a point, nor a ceiling; a line leads to a far one."""
-    shown = points if len(points) <= MAX_LABELS else _extremes(points)
+    shown = named if len(named) <= MAX_LABELS else _extremes(named)
     if not shown:
         return
     renderer = style.renderer(axes.figure)
@@ -201,6 +217,10 @@ def _label_points(
         extent = text.get_window_extent(renderer)
         if text.get_rotation() == 0:
             obstacles.append(Box(extent.x0, extent.y0, extent.x1, extent.y1))
+    legend = axes.get_legend()
+    if legend is not None:
+        extent = legend.get_window_extent(renderer)
+        obstacles.append(Box(extent.x0, extent.y0, extent.x1, extent.y1))
     lines = [(tuple(axes.transData.transform(a)), tuple(axes.transData.transform(b))) for a, b in segments]
     area = axes.get_window_extent(renderer)
     probes = []
