@@ -80,7 +80,7 @@ def build(
             warnings=compiled.warnings,
         )
         (folder / "build.json").write_text(json.dumps(dataclasses.asdict(result)), encoding="utf-8")
-        _publish(folder, entry)
+        _publish(folder, entry, spec)
     return result
 
 
@@ -230,13 +230,15 @@ def _new_entry(root: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _publish(folder: Path, entry: Path) -> None:
-    """Move a finished entry to its place; the entry of another build, or its ruins, makes way."""
+def _publish(folder: Path, entry: Path, spec: KernelSpec) -> None:
+    """Move a finished entry to its place. A whole one of a faster build stays: somebody may be reading it."""
     entry.parent.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     try:
         folder.rename(entry)
     except OSError:
+        if _read_entry(entry, spec):
+            return
         shutil.rmtree(entry, ignore_errors=True)
         with contextlib.suppress(OSError):
             folder.rename(entry)
