@@ -19,11 +19,11 @@ from perfkit.profiler.run_store import RunStore, load_run
 pytestmark = pytest.mark.gpu
 
 # Launches alpha, beta, alpha, beta, ... `beta` inside the NVTX range "second half of größe"; arguments:
-# launches, then one of: ok, fail, child, spin. What follows is kept in the file named by OUT.
+# launches, then one of: ok, fail, child, spin. What follows is kept in the file named by PERFKIT_TEST_OUT.
 PROGRAM = r"""
 import json, os, subprocess, sys
-if os.environ.get("OUT"):
-    open(os.environ["OUT"], "w").write(json.dumps(sys.argv[1:]))
+if os.environ.get("PERFKIT_TEST_OUT"):
+    open(os.environ["PERFKIT_TEST_OUT"], "w").write(json.dumps(sys.argv[1:]))
 count, mode = int(sys.argv[1]), sys.argv[2]
 if mode == "child":
     sys.exit(subprocess.run([sys.executable, __file__, str(count), "ok"]).returncode)
@@ -249,7 +249,7 @@ class TestPrograms:
     def test_quoting(self, bench: Bench) -> None:
         hostile = ["two words", "a,b", "$HOME", "quo'te\"s", "größe ☃", "*", "--", "", "%p"]
         out = bench.folder / "arguments.json"
-        done = bench("--set", "launch", "--", "python", str(bench.script), "1", "ok", *hostile, OUT=str(out))
+        done = bench("--set", "launch", "--", "python", str(bench.script), "1", "ok", *hostile, PERFKIT_TEST_OUT=str(out))
         assert done.returncode == 0, done.stderr
         assert json.loads(out.read_text())[2:] == hostile
 
