@@ -232,7 +232,8 @@ def _fail_on_missing(profile: Profile) -> None:
     lost = sum(one.lost for one in profile.reports)
     if lost:
         raise CheckFailedError(
-            f"--strict: {lost} launches are lost", "Profile again, or copy the report again."
+            f"--strict: {lost} lost of the launches that the reports declare",
+            "Profile again, or copy the report again.",
         )
     for one in profile.evaluated:
         if names := missing(one):
