@@ -11,7 +11,7 @@ from typing import Any
 from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import counter, facts_of, opcode_counts
 from perfkit.errors import NotComparableError
-from perfkit.model import Evaluated, Verdict, VerdictKind
+from perfkit.model import Evaluated, Verdict, VerdictKind, WallClock
 
 # A difference below this is no difference to anyone, however sure (the floor of `perfkit bench` as well).
 FLOOR = 0.005
@@ -226,6 +226,33 @@ def judge(times_a: Sequence[float], times_b: Sequence[float], cycles_a: float, c
         f"{said}: under the {SINGLE:.0%} asked of {_launches(times_a, times_b)}; "
         "profile more launches, or time them with `perfkit bench A B --pairs 20`",
     )
+
+
+def with_timings(verdict: Verdict, log_ratio: float, timed: WallClock) -> Verdict:
+    """The verdict with event timings as further evidence; `log_ratio` is ncu's.
+
+    Timings whose 95 % interval lies outside the floor settle what single launches cannot. Where they point
+    in the other direction than ncu, which starts with cold caches, nothing is settled.
+    """
+    how = f"{timed.pairs} interleaved pairs" if timed.pairs else "event timings"
+    said = f"{how} {_percent(timed.log_ratio)}"
+    if math.isnan(timed.low) or math.isnan(timed.high):
+        return Verdict(verdict.kind, f"{verdict.reason}; {said}")
+    said += f" ({_percent(timed.low)} to {_percent(timed.high)})"
+    if timed.low > FLOOR or timed.high < -FLOOR:
+        kind = VerdictKind.SLOWER if timed.low > 0 else VerdictKind.FASTER
+        if verdict.kind in (VerdictKind.SLOWER, VerdictKind.FASTER) and kind is not verdict.kind:
+            return Verdict(VerdictKind.AMBIGUOUS, f"{said}, but under ncu {_percent(log_ratio)} in time")
+        return Verdict(kind, f"{said}; under ncu {verdict.reason}")
+    if (
+        timed.low >= -FLOOR
+        and timed.high <= FLOOR
+        and verdict.kind in (VerdictKind.SAME, VerdictKind.AMBIGUOUS)
+    ):
+        return Verdict(
+            VerdictKind.SAME, f"{said}: within the floor of {FLOOR:.1%}; under ncu {verdict.reason}"
+        )
+    return Verdict(verdict.kind, f"{verdict.reason}; {said}")
 
 
 def _launches(a: Sequence[float], b: Sequence[float]) -> str:

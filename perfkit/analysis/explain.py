@@ -53,6 +53,8 @@ def explain(
         before.cycles * work_ratio,
         after.cycles,
     )
+    if wall_clock is not None and work_ratio == 1:
+        verdict = compare.with_timings(verdict, log_ratio, wall_clock)
     found = factors.factors(one, other, before, after, work_ratio)
     result = Comparison(
         a=_side(one, len(a)),

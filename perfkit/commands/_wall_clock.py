@@ -25,6 +25,9 @@ def wall_clock(one: Chosen, other: Chosen, bench: str | None) -> WallClock | Non
             )
         return None
     for records in _candidates(one.record, other.record, bench):
+        compared = _comparison(records, one, other)
+        if compared is not None:
+            return compared
         a, b = _result(records, one), _result(records, other)
         if a is not None and b is not None:
             return _of(a, b, records[-1].id)
@@ -51,34 +54,80 @@ def _candidates(a: RunRecord, b: RunRecord, bench: str | None) -> Iterator[list[
         yield [record for record in beside if record.what == "bench" and record.status == "complete"]
 
 
-def _result(records: list[RunRecord], side: Chosen) -> Mapping[str, Any] | None:
-    """The newest timing of the side's kernel and problem on the side's GPU."""
-    launch = side.launches[0].launch
+def _held(records: list[RunRecord], side: Chosen) -> Iterator[tuple[RunRecord, Mapping[str, Any]]]:
+    """Results on the side's GPU, newest run first."""
     wanted = side.record.gpu.uuid if side.record is not None and side.record.gpu is not None else ""
     for record in reversed(records):
-        if wanted and (record.gpu is None or record.gpu.uuid != wanted):
-            continue
-        for result in record.results:
-            if (
-                result.get("kind", "bench") == "bench"
-                and (result.get("label"), result.get("problem")) == (launch.label, launch.problem)
-                and result.get("time")
-            ):
-                return result
+        if not wanted or (record.gpu is not None and record.gpu.uuid == wanted):
+            yield from ((record, result) for result in record.results)
+
+
+def _result(records: list[RunRecord], side: Chosen) -> Mapping[str, Any] | None:
+    """The newest timing of the side's kernel and problem."""
+    launch = side.launches[0].launch
+    for _, result in _held(records, side):
+        named = (result.get("kind", "bench"), result.get("label"), result.get("problem"))
+        if named == ("bench", launch.label, launch.problem) and result.get("time"):
+            return result
     return None
+
+
+def _comparison(records: list[RunRecord], one: Chosen, other: Chosen) -> WallClock | None:
+    """The newest comparison by interleaved pairs, in either order; one with a handicap is no comparison."""
+    from perfkit.model import WallClock
+
+    problem = one.launches[0].launch.problem
+    labels = (one.launches[0].launch.label, other.launches[0].launch.label)
+    if other.launches[0].launch.problem != problem:
+        return None
+    for record, result in _held(records, one):
+        order = (result.get("a"), result.get("b"))
+        if (
+            result.get("kind") != "comparison"
+            or result.get("problem") != problem
+            or order not in (labels, labels[::-1])
+            or result.get("handicap")
+        ):
+            continue
+        sign = 1.0 if order == labels else -1.0
+        first, second = ("a", "b") if sign > 0 else ("b", "a")
+        clock_a, clock_b = _clock(result.get(f"{first}_clock")), _clock(result.get(f"{second}_clock"))
+        low, high = sorted((sign * math.log(result["low"]), sign * math.log(result["high"])))
+        return WallClock(
+            time_a=result[f"{first}_time"],
+            time_b=result[f"{second}_time"],
+            clock_a=clock_a,
+            clock_b=clock_b,
+            log_ratio=sign * math.log(result["ratio"]),
+            clock_share=-math.log(clock_b / clock_a),
+            source=f"run {record.id}",
+            low=low,
+            high=high,
+            pairs=result["pairs"],
+        )
+    return None
+
+
+def _clock(value: Any) -> float:
+    return float(value) if value else math.nan
 
 
 def _of(a: Mapping[str, Any], b: Mapping[str, Any], source: str) -> WallClock:
     from perfkit.model import WallClock
 
-    clock_a, clock_b = a.get("sm_clock") or math.nan, b.get("sm_clock") or math.nan
-    clock_share = -math.log(clock_b / clock_a) if clock_a > 0 and clock_b > 0 else math.nan
+    clock_a, clock_b = _clock(a.get("sm_clock")), _clock(b.get("sm_clock"))
+    log_ratio = math.log(b["time"] / a["time"])
+    # Timed apart from each other: the farthest ends of both intervals.
+    ends = [a.get("time_low"), a.get("time_high"), b.get("time_low"), b.get("time_high")]
+    known = all(ends)
     return WallClock(
         time_a=a["time"],
         time_b=b["time"],
         clock_a=clock_a,
         clock_b=clock_b,
-        log_ratio=math.log(b["time"] / a["time"]),
-        clock_share=clock_share,
+        log_ratio=log_ratio,
+        clock_share=-math.log(clock_b / clock_a),
         source=f"run {source}",
+        low=math.log(b["time_low"] / a["time_high"]) if known else math.nan,
+        high=math.log(b["time_high"] / a["time_low"]) if known else math.nan,
     )

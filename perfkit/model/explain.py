@@ -89,6 +89,9 @@ class WallClock:
     log_ratio: float
     clock_share: float
     source: str  # the run the timings come from
+    low: float = float("nan")  # 95 % interval of log_ratio
+    high: float = float("nan")
+    pairs: int = 0  # interleaved pairs behind it (`perfkit bench A B --pairs`); 0: timed one after the other
 
 
 @dataclass(frozen=True, slots=True)

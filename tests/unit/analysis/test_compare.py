@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.analysis.compare import Origin, check_comparable, judge, median_launch
+from perfkit.analysis.compare import Origin, check_comparable, judge, median_launch, with_timings
 from perfkit.errors import NotComparableError
-from perfkit.model import VerdictKind
+from perfkit.model import VerdictKind, WallClock
 from tests.unit.analysis.launches import OPCODES, launch
 
 
@@ -123,3 +123,24 @@ def test_the_median_launch_stands_for_a_side() -> None:
     side = [launch(duration=seconds, number=i) for i, seconds in enumerate((3.0, 1.0, 2.0))]
     assert median_launch(side).launch.id.launch == 2
     assert median_launch(side[:2]).launch.id.launch == 1
+
+
+def timed(ratio: float, low: float, high: float, pairs: int = 0) -> WallClock:
+    logs = [math.log(value) for value in (ratio, low, high)]
+    return WallClock(1.0, ratio, 1e9, 1e9, logs[0], 0.0, "run", logs[1], logs[2], pairs)
+
+
+@pytest.mark.parametrize(
+    ("ncu", "timings", "kind"),
+    [
+        (1.02, timed(1.02, 1.01, 1.03), "slower"),  # a single launch left it open
+        (1.02, timed(1.02, 1.001, 1.03), "ambiguous"),  # and so do timings that reach into the floor
+        (1.02, timed(1.001, 0.998, 1.003), "same"),
+        (1.10, timed(0.95, 0.94, 0.96), "ambiguous"),  # cold caches under ncu
+        (1.10, timed(1.001, 0.998, 1.003), "slower"),
+        (0.90, timed(0.91, 0.90, 0.92), "faster"),
+    ],
+)
+def test_event_timings_are_evidence(ncu: float, timings: WallClock, kind: str) -> None:
+    verdict = judge([1.0], [ncu], 1e9, ncu * 1e9)
+    assert with_timings(verdict, math.log(ncu), timings).kind == kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -162,6 +163,37 @@ def test_event_timings_stand_beside_those_of_ncu(tmp_path: Path, sources: Source
     assert wall_clock(one, other, None) is None
     with pytest.raises(UsageError, match="does not time both"):
         wall_clock(one, other, "20260102")
+
+
+def test_interleaved_pairs_are_the_better_evidence(tmp_path: Path, sources: Sources) -> None:
+    pairs = {
+        "kind": "comparison",
+        "a": "k7",
+        "b": "k6",
+        "problem": "n=64",
+        "pairs": 60,
+        "ratio": 1.01,
+        "low": 1.008,
+        "high": 1.012,
+        "a_time": 1.0,
+        "b_time": 1.01,
+        "a_clock": 2e9,
+        "b_clock": 2e9,
+        "handicap": 0.0,
+    }
+    timed = (bench_result("k6", 1.0, 2e9), bench_result("k7", 0.8, 1.6e9), pairs)
+    store_run(tmp_path, sources, "20260102T000000.000Z_bench", [], what="bench", results=timed)
+    one, other = choose(sources, ["k6", "k7"], "n=64")
+    held = wall_clock(one, other, None)
+    assert held is not None
+    # Asked for k6 -> k7, measured k7 -> k6: the ratio turns round.
+    assert (held.pairs, held.time_a, held.time_b) == (60, 1.01, 1.0)
+    assert held.log_ratio == pytest.approx(-math.log(1.01))
+    assert (held.low, held.high) == pytest.approx((-math.log(1.012), -math.log(1.008)))
+    # The two launches are alike under ncu; the pairs settle it.
+    result = explain(one.launches, other.launches, wall_clock=held)
+    assert result.verdict.kind == "faster"
+    assert result.verdict.reason.startswith("60 interleaved pairs -1.0% (-1.2% to -0.8%); under ncu")
 
 
 def pair() -> tuple[Evaluated, Evaluated]:
