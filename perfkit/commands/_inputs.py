@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfkit.commands._console import warn
+from perfkit.commands._reading import reading
 from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from perfkit.model import Evaluated, RunRecord
     from perfkit.model.measurements import Measurements
 
+MAX_JOBS = 4
+FEW = 4  # reports from which on a second reading process pays
 REPORT_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 
 
@@ -45,14 +49,14 @@ def read_inputs(texts: Sequence[str], counters: Iterable[str] = ()) -> Inputs:
     wanted = tuple(dict.fromkeys((*sets.reading(), *counters)))
     files: dict[str, RunFile] = {}
     evaluated: list[Evaluated] = []
-    for path, name in paths.items():
-        report = read_reports([path], wanted)[0]
+    jobs = min(MAX_JOBS, os.cpu_count() or 1) if len(paths) > FEW else 1
+    with reading(len(paths)) as progress:
+        reports = read_reports(list(paths), wanted, jobs=jobs, progress=progress)
+    for report, (path, name) in zip(reports, paths.items(), strict=True):
         for problem in report.problems:
             warn(f"{path}: {problem}")
         files[report.path] = RunFile(name, _sha256(path))
-        for launch in report.launches:
-            evaluated.append(sets.evaluate(launch))
-            files.setdefault(launch.id.report, files[report.path])
+        evaluated += [sets.evaluate(launch) for launch in report.launches]
     for record in records:
         folder = Path(record.path)
         files[record.path] = RunFile(f"{folder.name}/run.json", _sha256(folder / "run.json"))
