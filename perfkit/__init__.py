@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Profile", "__version__", "bench", "check_model", "compare", "load", "profile"]
+__all__ = ["Profile", "__version__", "bench", "check", "check_model", "compare", "load", "profile"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.bench_api import bench, check_model, compare
 from perfkit.errors import PerfkitError, ReportError, UsageError
+from perfkit.gate_api import check
 from perfkit.profiling_api import profile
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from perfkit.analysis.metrics import MetricSets
-    from perfkit.model import Comparison, Evaluated, Launch, Report, Table
+    from perfkit.model import Comparison, Evaluated, Launch, PeakLoss, Report, Table
 
-__all__ = ["Profile", "bench", "check_model", "compare", "find_reports", "load", "profile"]
+__all__ = ["Profile", "bench", "check", "check_model", "compare", "find_reports", "load", "profile"]
 
 _EXTENSIONS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 
@@ -118,20 +119,33 @@ class Profile:
         evaluated = tuple(one for one in self.evaluated if one.launch.id in kept)
         return Profile(evaluated, self.reports, self.sets, self.names)
 
-    def explain(self, a: int | str = 0, b: int | str = 1, **options: Any) -> Comparison:
+    def explain(self, a: int | str = 0, b: int | str = 1, *, problem: str = "", **options: Any) -> Comparison:
         """Why `b` is slower or faster than `a`: an index into `launches`, or a kernel's label (all its
-        launches).
+        launches, at `problem` where one is named: "n=4096").
 
         Raises NotComparableError, with the reason, for launches that must not be compared.
         """
         from perfkit.analysis.explain import explain
 
-        return explain(self._side(a), self._side(b), **options)
+        return explain(self._side(a, problem), self._side(b, problem), **options)
 
-    def _side(self, which: int | str) -> list[Evaluated]:
+    def peak_loss(self, a: int | str = 0, *, problem: str = "") -> PeakLoss:
+        """Where the share of FP32 peak went that a launch does not reach; `a` and `problem` as in `explain`.
+
+        Raises UsageError for a launch that has no such share, with the reason.
+        """
+        from perfkit.analysis.explain import explain_alone
+
+        return explain_alone(self._side(a, problem))
+
+    def _side(self, which: int | str, problem: str) -> list[Evaluated]:
         if isinstance(which, int):
             return [self.evaluated[which]]
-        matching = [one for one in self.evaluated if which in (one.launch.label, one.launch.kernel)]
+        matching = [
+            one
+            for one in self.evaluated
+            if which in (one.launch.label, one.launch.kernel) and problem in ("", one.launch.problem)
+        ]
         if not matching:
             known = ", ".join(dict.fromkeys(one.label for one in self.launches))
             raise UsageError(f"no launch is called {which!r}", f"There are: {known}.")

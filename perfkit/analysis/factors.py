@@ -78,7 +78,9 @@ def factors(
         found.append(_leaf("cycles", "cycles", before.cycles, after.cycles, "cycle", change, note=note))
     change = -math.log(after.clock / before.clock)
     found.append(_leaf("clock", "SM clock", before.clock, after.clock, "Hz", change))
-    return tuple(found)
+    # The order stays that of the formula; only the ties are taken over.
+    tied = {factor.name for factor in ordered(found) if factor.tied}
+    return tuple(replace(factor, tied=factor.name in tied) for factor in found)
 
 
 def _time(before: Facts, after: Facts, work_ratio: float) -> Factor:

@@ -53,7 +53,10 @@ def _opening(result: Comparison) -> str:
 
 
 def _phrases(found: Sequence[Factor], sign: float) -> list[str]:
-    return [_phrase(factor, sign) for factor in found]
+    said = [_phrase(factor, sign) for factor in found]
+    if len(found) > 1 and found[0].tied and found[1].tied:
+        said[1] += ", as much as that"
+    return said
 
 
 def _sentence(phrases: Sequence[str], start: str = "") -> str:

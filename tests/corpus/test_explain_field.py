@@ -102,3 +102,24 @@ def test_source_level_where_the_report_carries_it(corpus: Any) -> None:
     assert first.top_stall == "lg_throttle"
     silent = launches(corpus.find("gtx-1660-super_164f98"))[0].launch.id
     assert read_instructions(silent) == ()
+
+
+def test_the_same_from_python(corpus: Any, tmp_path: Path) -> None:
+    import perfkit
+
+    profile = perfkit.load([corpus.find(NAIVE), corpus.find(COALESCED)])
+    result = profile.explain("naive_gemm", "sgemm_global_mem_coalesce")
+    assert (result.a.repeats, result.verdict.kind) == (2, "faster")
+    # Turing issues an FMA every other cycle, so the lanes give back what the slots seem to lose.
+    loss = profile.peak_loss("naive_gemm")
+    assert loss.share + sum(part.contribution for part in loss.losses) == pytest.approx(1.0)
+    assert next(part for part in loss.losses if part.name == "lanes").contribution < 0
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nmetric = "smsp__inst_executed.sum"\nop = "<="\nvalue = 155_000_000\n')
+    findings = perfkit.check([corpus.find(NAIVE), corpus.find(COALESCED)], rules)
+    assert [(finding.measured, finding.failed) for finding in findings] == [
+        (154632192.0, False),
+        (154632192.0, False),
+        (156827648.0, True),
+        (156827648.0, True),
+    ]

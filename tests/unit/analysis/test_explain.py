@@ -138,6 +138,16 @@ def test_near_ties_are_called_ties() -> None:
     assert [found[f"stall_{name}"].tied for name in ("barrier", "wait", "drain")] == [True, True, False]
 
 
+def test_top_causes_that_tie_are_said_to() -> None:
+    # Twice the instructions at half the issue rate: each makes x2.
+    result = explain([launch()], [launch(duration=4e-3, issue_rate=0.25, warps=2.0, not_selected=2.0)])
+    found = {factor.name: factor for factor in result.factors}
+    assert found["instructions"].tied
+    assert found["issue_rate"].tied
+    assert not found["clock"].tied
+    assert ", as much as that" in result.sentences[1]
+
+
 def test_what_is_missing_is_said_and_nothing_is_lost() -> None:
     def without(one: Evaluated, *names: str) -> Evaluated:
         return Evaluated(one.launch, {name: held for name, held in one.metrics.items() if name not in names})
