@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from perfkit.analysis.definitions import (
     Alternative,
+    ChipOverride,
     Definitions,
     Metric,
     MetricSet,
@@ -37,7 +38,13 @@ def load_metric_sets(extra: Iterable[str | Path] = ()) -> MetricSets:
 
     Raises ConfigError for a file that is wrong.
     """
-    return MetricSets(load_definitions(extra))
+    extra = tuple(extra)
+    return MetricSets(load_definitions(extra)) if extra else _built_in()
+
+
+@cache
+def _built_in() -> MetricSets:
+    return MetricSets(load_definitions())
 
 
 class MetricSets:
@@ -150,7 +157,9 @@ class MetricSets:
 class _Chip:
     """The definitions with one chip's differences applied."""
 
-    def __init__(self, definitions: Definitions, compute_capability: tuple[int, int], matching: list) -> None:  # type: ignore[type-arg]
+    def __init__(
+        self, definitions: Definitions, compute_capability: tuple[int, int], matching: list[ChipOverride]
+    ) -> None:
         self.metrics: dict[str, Metric] = dict(definitions.metrics)
         self.absent: dict[str, str] = {}
         for override in matching:

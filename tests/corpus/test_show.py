@@ -143,7 +143,8 @@ def test_raw_counters_of_a_report(corpus: Corpus) -> None:
 def test_a_set_of_ones_own(corpus: Corpus, tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(
-        'title = "Own"\ndoc = "D."\n[metrics.threads]\ntitle = "Threads in all"\nunit = "thread"\ndoc = "D."\n'
+        'title = "Own"\ndoc = "D."\n[metrics.threads]\n'
+        'title = "Threads in all"\nunit = "thread"\ndoc = "D."\n'
         'formula = "{launch__block_size} * {launch__grid_size}"\n'
     )
     done = run(corpus.find("cc75_rtx-2070_14efcd"), "--set", own, "--launch", "0")
