@@ -17,6 +17,7 @@ from pathlib import Path
 from perfkit.analysis.compare import Origin
 from perfkit.analysis.explain import explain
 from perfkit.analysis.interventions import intervention, pairs
+from perfkit.analysis.together import by_call
 from perfkit.commands._explain_tables import comparison_tables
 from perfkit.commands._sides import Sources
 from perfkit.commands._verify import summary, table
@@ -134,7 +135,7 @@ def page(run: str = "recorded", held: str = "") -> str:
     # A run of held kernels launches the others with another carve-out: the ladder's own run comes last
     # and wins.
     runs = sorted(sources.of_run(run), key=lambda item: not any("@" in one.launch.label for one in item[1]))
-    launches = [one for _, found in runs for one in found]
+    launches = by_call([one for _, found in runs for one in found])
     by_name = {(one.launch.label, one.launch.problem): one for one in launches}
     sizes = sorted({problem for _, problem in by_name}, key=lambda text: int(text.rpartition("=")[2]))
     gpu = launches[0].launch

@@ -177,6 +177,7 @@ def _listed(launches: Sequence[Evaluated], most: int = 8) -> str:
 
 def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
     from perfkit.analysis.compare import Origin
+    from perfkit.analysis.together import together
 
     found: list[Chosen] = []
     known: set[str] = set()
@@ -187,8 +188,13 @@ def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
             picked = tuple(
                 one for one in launches if one.launch.label == kernel and one.launch.problem == problem
             )
-            _refuse_several(picked, text)
             entry = next((k for k in record.kernels if (k.label, k.problem) == (kernel, problem)), None)
+            if entry is not None and len(picked) > 1:
+                # perfkit's runner calls each kernel once: these are the kernels of one library call.
+                names = ", ".join(one.launch.kernel for one in picked)
+                note(f"{text}: {len(picked)} kernels of one call taken together ({names})")
+                picked = (together(picked),)
+            _refuse_several(picked, text)
             work = entry.flops if entry is not None and entry.flops > 0 else float("nan")
             found.append(Chosen(text, picked, Origin(record.options, work), record, entry))
     if not found:

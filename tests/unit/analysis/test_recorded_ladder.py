@@ -17,6 +17,7 @@ from perfkit.analysis.decomposition import slots_filled
 from perfkit.analysis.explain import explain, explain_alone
 from perfkit.analysis.facts import facts_of
 from perfkit.analysis.interventions import intervention, pairs
+from perfkit.analysis.together import by_call
 from perfkit.commands._sides import Sources
 from perfkit.errors import UsageError
 from perfkit.model import Comparison, Evaluated, Factor
@@ -36,7 +37,8 @@ def recorded() -> ByName:
     # A run of held kernels launches the others with another carve-out: the ladder's own run comes last
     # and wins.
     runs.sort(key=lambda item: not any("@" in one.launch.label for one in item[1]))
-    return {(one.launch.label, one.launch.problem): one for _, found in runs for one in found}
+    launches = by_call([one for _, found in runs for one in found])
+    return {(one.launch.label, one.launch.problem): one for one in launches}
 
 
 def everything() -> list[Evaluated]:

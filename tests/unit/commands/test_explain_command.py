@@ -33,6 +33,7 @@ def store_run(
     launches: list[Evaluated],
     *,
     what: str = "profile",
+    registered: bool = True,
     results: tuple[dict[str, Any], ...] = (),
 ) -> Path:
     """A run folder; its report is one that `sources` has already read."""
@@ -61,7 +62,7 @@ def store_run(
         gpu=GPU,
         versions={},
         options={"cache_control": "all"},
-        kernels=kernels,
+        kernels=kernels if registered else (),
         reports=("p.ncu-rep",) if what == "profile" else (),
         results=results,
     )
@@ -140,9 +141,21 @@ def test_launches_of_a_report_by_index_name_and_all(tmp_path: Path) -> None:
 
 def test_launches_of_other_grids_are_no_repetitions(tmp_path: Path, sources: Sources) -> None:
     launches = [launch("k9", grid=64), launch("k9", grid=128, number=1)]
-    store_run(tmp_path, sources, "20260102T000000.000Z_profile", launches)
+    store_run(tmp_path, sources, "20260102T000000.000Z_profile", launches, registered=False)
     with pytest.raises(UsageError, match="k9 means 2 kinds of launches that are no repetitions"):
         choose(sources, ["k9"])
+
+
+def test_kernels_of_one_library_call_are_taken_together(
+    tmp_path: Path, sources: Sources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launches = [launch("cublas", duration=1e-3), launch("cublas", duration=2e-4, grid=8, number=1)]
+    store_run(tmp_path, sources, "20260102T000000.000Z_profile", [*launches, launch("k8")])
+    one, other = choose(sources, ["cublas", "k8"], "n=64")
+    assert "2 kernels of one call taken together (cublas, cublas)" in capsys.readouterr().err
+    result = explain(one.launches, other.launches)
+    assert result.a.duration == pytest.approx(1.2e-3)
+    assert result.residual == pytest.approx(0.0, abs=1e-12)
 
 
 def bench_result(label: str, time: float, clock: float) -> dict[str, Any]:
