@@ -240,14 +240,44 @@ def run_flops(records: Iterable[RunRecord]) -> dict[Key, float]:
     return {(k.label, k.problem): k.flops for record in records for k in record.kernels if k.flops}
 
 
-def run_timed(records: Iterable[RunRecord]) -> dict[Key, float]:
-    """Event-timed share of peak by (label, problem), of the newest record that has one; hot cache only."""
+def run_timed(records: Sequence[RunRecord]) -> dict[Key, float]:
+    """Event-timed share of peak by (label, problem), of the newest record that has one; hot cache only.
+
+    A timing of another source than the one that was profiled is left out: see `other_builds`.
+    """
+    profiled = _sources(record for record in records if record.reports)
     found: dict[Key, float] = {}
     for record in sorted(records, key=lambda r: r.started):
+        timed = _sources([record])
         for result in record.results:
-            if _is_timing(result):
-                found[(str(result["label"]), str(result["problem"]))] = float(result["share_of_peak"])
+            key = (str(result.get("label")), str(result.get("problem")))
+            if _is_timing(result) and not _differ(profiled.get(key), timed.get(key)):
+                found[key] = float(result["share_of_peak"])
     return found
+
+
+def other_builds(records: Sequence[RunRecord]) -> list[Key]:
+    """What was timed, but only of another source or with other flags than what was profiled."""
+    profiled = _sources(record for record in records if record.reports)
+    timed = {(str(r["label"]), str(r["problem"])) for one in records for r in one.results if _is_timing(r)}
+    return sorted(key for key in timed - run_timed(records).keys() if key in profiled)
+
+
+def _sources(records: Iterable[RunRecord]) -> dict[Key, tuple[Any, ...]]:
+    """Source hash and flags by (label, problem), of kernels that were built."""
+    return {
+        (kernel.label, kernel.problem): (
+            kernel.build.get("source_hash"),
+            tuple(kernel.build.get("flags", ())),
+        )
+        for record in records
+        for kernel in record.kernels
+        if kernel.build
+    }
+
+
+def _differ(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> bool:
+    return one is not None and other is not None and one != other
 
 
 def _is_timing(result: Mapping[str, Any]) -> bool:

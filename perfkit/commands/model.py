@@ -58,6 +58,8 @@ def model(
     if pattern:
         names = {launch.id: (launch.label, launch.name) for launch in launches}
         checks = [check for check in checks if any(map(pattern.search, names[check.launch]))]
+    for label, problem in peak_model.other_builds(records):
+        warn(f"{label} at {problem} was timed from another source than it was profiled from: time it again")
     if not checks:
         raise UsageError("no launch to check", "Give a profile run, or a report with launches that fit.")
     emit_tables([peak_table(checks)], output_format, output)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis.metrics import load_metric_sets
-from perfkit.analysis.peak_model import check_launches, fp32_lanes_per_sm, run_timed
-from perfkit.model import Counter, Launch, LaunchId, RunRecord
+from perfkit.analysis.peak_model import check_launches, fp32_lanes_per_sm, other_builds, run_timed
+from perfkit.model import Counter, KernelRun, Launch, LaunchId, RunRecord
 from perfkit.model.peak import Closure, PeakCheck
 
 SETS = load_metric_sets()
@@ -211,3 +211,23 @@ def test_timings_of_cold_caches_and_of_wrong_kernels_are_left_out() -> None:
     old = record("2026-01-01T00:00:00", result("k8", "hot", 0.5), result("k7", "cold", 0.4))
     new = record("2026-01-02T00:00:00", result("k8", "hot", 0.6), result("k6", "hot", None))
     assert run_timed([new, old]) == {("k8", "n=4096"): 0.6}
+
+
+def test_a_timing_of_another_source_is_no_comparison() -> None:
+    def kernel(source: str) -> KernelRun:
+        build = {"source_hash": source, "flags": ["-O3"]}
+        return KernelRun("k6", "k6", "t", "n=4096", {"n": 4096}, 1.0, 1.0, build=build)
+
+    def record(what: str, source: str, **more: Any) -> RunRecord:
+        return RunRecord(
+            what, what, "complete", (), "2026-01-01", "", "0.1", None, {}, {}, (kernel(source),), **more
+        )
+
+    timing = {"kind": "bench", "label": "k6", "problem": "n=4096", "cache": "hot", "share_of_peak": 0.5}
+    profile = record("profile", "new", reports=("a.ncu-rep",))
+    same, other = record("bench", "new", results=(timing,)), record("bench", "old", results=(timing,))
+    assert run_timed([profile, same]) == {("k6", "n=4096"): 0.5}
+    assert other_builds([profile, same]) == []
+    assert run_timed([profile, other]) == {}
+    assert other_builds([profile, other]) == [("k6", "n=4096")]
+    assert run_timed([other]) == {("k6", "n=4096"): 0.5}
