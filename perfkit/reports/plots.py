@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LABEL_LIMIT = 28
 TITLE_LIMIT = 60
+FACTOR_LIMIT = 40
 _VARIABLES = (
     (style.INK, "--ink"),
     (style.PAPER, "--paper"),
@@ -81,12 +83,14 @@ def bars(title: str, values: Sequence[Bar], unit: str, axis: str) -> Figure:
 def waterfall(figure_data: Waterfall) -> Figure:
     """From a start over signed steps to an end; steps that add are orange, steps that take away are blue."""
     rows = [
-        (figure_data.start_label, 0.0, figure_data.start, ""),
+        (figure_data.start_label, 0.0, figure_data.start, "" if figure_data.start else " "),
         *_steps(figure_data),
         (figure_data.end_label, 0.0, figure_data.end, ""),
     ]
     with style.house_style():
-        figure = style.new_figure(0.85 + 0.27 * len(rows))
+        figure = style.new_figure(
+            0.85 + 0.27 * len(rows), style.COLUMN_WIDTH * 1.3
+        )  # names of causes are long
         axes = figure.subplots()
         last = len(rows) - 1
         for position, (_, left, length, text) in enumerate(rows):
@@ -94,20 +98,26 @@ def waterfall(figure_data: Waterfall) -> Figure:
             color = style.GREY if total else (style.ORANGE if length > 0 else style.BLUE)
             axes.barh(position, length, left=left, height=0.66, color=color)
             end = max(left, left + length)
-            shown = text or format_number(length, 2)
+            shown = text or _total(length, figure_data.unit)
             axes.annotate(shown, (end, position), (4, 0), textcoords="offset points", va="center", fontsize=8)
             if position < last:
                 at = left + length
                 axes.plot([at, at], [position + 0.33, position + 0.67], color=style.GREY, linewidth=0.8)
-        axes.set_yticks(list(range(len(rows))), [label(row[0]) for row in rows])
+        axes.set_yticks(list(range(len(rows))), [label(row[0], FACTOR_LIMIT) for row in rows])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
         axes.axvline(0, color=style.INK, linewidth=0.8)
+        axes.use_sticky_edges = False
         axes.margins(x=0.16)
         axes.grid(visible=True, axis="x")
         axes.set_xlabel(visible(figure_data.unit))
         axes.set_title(caption(figure_data.title))
     return figure
+
+
+def _total(value: float, unit: str) -> str:
+    """A logarithm as the factor it stands for, anything else as it is."""
+    return f"x{math.exp(value):.2f}" if unit.startswith("ln") else format_number(value, 2)
 
 
 def _steps(figure_data: Waterfall) -> list[tuple[str, float, float, str]]:
