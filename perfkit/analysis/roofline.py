@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit.analysis import flops
+from perfkit.analysis.compare import tensor_instructions
 from perfkit.analysis.facts import counter, first
 from perfkit.analysis.peak_model import fp32_lanes_per_sm
 from perfkit.errors import UsageError
@@ -44,6 +45,8 @@ COUNTERS = (
     *_SM_CLOCK,
     *_SMS,
     *_WAVEFRONTS,
+    "sass__inst_executed_per_opcode",
+    "sm__inst_executed_pipe_tensor.sum",
     "device__attribute_memory_clock_rate",
     "device__attribute_global_memory_bus_width",
     "dram__bytes.sum.peak_sustained",
@@ -116,6 +119,10 @@ def _flop_points(
         # Counted, not modelled: what the launch did in the time that the counters saw.
         work = measurements.number("counted_flops", kernel, problem)
         duration = item.number("duration")
+        tensor = tensor_instructions(item)
+        if tensor > 0:
+            missing.append(f"{kernel}: tensor-core work ({tensor:,.0f} warp instructions) has no place here")
+            continue
         if not work > 0 or not duration > 0:
             missing.append(f"{kernel}: {_why_no_flops(work, duration)}")
             continue

@@ -14,6 +14,7 @@ from matplotlib.text import Text
 from perfkit.analysis.measurements import gather
 from perfkit.analysis.roofline import Options, roofline
 from perfkit.errors import ConfigError, UsageError
+from perfkit.model import Counter
 from perfkit.model.explain import Waterfall, WaterfallStep
 from perfkit.model.traced import Ceiling, Roofline, RooflinePoint
 from perfkit.reports import style
@@ -97,6 +98,14 @@ def test_a_kernel_without_fp32_work_is_named_and_left_out(made: Any) -> None:
     assert data.missing[0].startswith("mma: no FP32 FMA, add or multiply was executed")
     with pytest.raises(UsageError, match="nothing to draw: mma: no FP32"):
         roofline(gather([tensor]), AT)
+
+
+def test_tensor_core_work_is_named_and_left_out(made: Any) -> None:
+    items = made.ladder()
+    items[1].launch.counters["sm__inst_executed_pipe_tensor.sum"] = Counter("t", 5e6, "inst")
+    data = roofline(gather(items), AT)
+    assert [point.label for point in data.points] == ["k1", "cublas"]
+    assert data.missing[0] == "k2: tensor-core work (5,000,000 warp instructions) has no place here"
 
 
 def test_without_counters_of_the_peak_the_architecture_answers(made: Any) -> None:
