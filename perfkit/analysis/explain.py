@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from perfkit.analysis import compare, decomposition, evidence, factors, sentences
 from perfkit.analysis import opcode_classes as opcodes
-from perfkit.analysis.facts import COUNTERS, facts_of
+from perfkit.analysis.facts import COUNTERS, facts_of, facts_of_pair
 from perfkit.errors import UsageError
 from perfkit.model import (
     Comparison,
@@ -45,7 +45,7 @@ def explain(
         compare.check_comparable(a[0], other, origin_a, origin_b)
     one, other = compare.median_launch(a), compare.median_launch(b)
     warnings, work_ratio = compare.check_comparable(one, other, origin_a, origin_b)
-    before, after = facts_of(one), facts_of(other)
+    before, after = facts_of_pair(one, other)
     log_ratio = math.log(after.duration / before.duration)
     verdict = compare.judge(
         [side.number("duration") * work_ratio for side in a],

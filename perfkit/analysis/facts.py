@@ -60,6 +60,7 @@ class Facts:
     stalls: Mapping[str, float] = field(default_factory=dict)  # without selected and not_selected
     not_selected: float = NAN
     classes: Mapping[str, float] = field(default_factory=dict)  # warp instructions by opcode class
+    by_opcode: bool = False  # classes come from opcodes; otherwise from hardware counters, and are coarser
 
     @property
     def latency(self) -> float:
@@ -80,8 +81,22 @@ class Facts:
         return sum(counts.get(name, 0.0) for name in classes) / base if base > 0 else NAN
 
 
-def facts_of(evaluated: Evaluated) -> Facts:
-    """Gather the numbers from the metrics, and from the counters where no metric carries them."""
+def facts_of_pair(a: Evaluated, b: Evaluated) -> tuple[Facts, Facts]:
+    """The facts of both, with instruction classes from the same source: opcodes only where both hold them.
+
+    A class that one launch counts by opcode and the other by counter would seem to have changed.
+    """
+    before, after = facts_of(a), facts_of(b)
+    if before.by_opcode == after.by_opcode:
+        return before, after
+    return facts_of(a, opcodes_held=False), facts_of(b, opcodes_held=False)
+
+
+def facts_of(evaluated: Evaluated, *, opcodes_held: bool = True) -> Facts:
+    """Gather the numbers from the metrics, and from the counters where no metric carries them.
+
+    Without `opcodes_held` the instruction classes come from hardware counters even where opcodes are held.
+    """
     launch = evaluated.launch
     duration = evaluated.number("duration")
     clock = first(counter(launch, "smsp__cycles_elapsed.avg.per_second"), evaluated.number("sm_clock"))
@@ -103,7 +118,8 @@ def facts_of(evaluated: Evaluated) -> Facts:
         theoretical_warps=_theoretical_warps(evaluated),
         stalls=_stalls(evaluated),
         not_selected=evaluated.number(_STALL + "not_selected"),
-        classes=_classes(launch, evaluated.number("instructions")),
+        classes=_classes(launch, evaluated.number("instructions"), opcodes_held),
+        by_opcode=opcodes_held and bool(opcode_counts(launch)),
     )
 
 
@@ -155,13 +171,14 @@ def opcode_counts(launch: Launch) -> dict[str, float]:
     return {str(opcode): float(count) for opcode, count in held.instances} if held is not None else {}
 
 
-def _classes(launch: Launch, total: float) -> dict[str, float]:
+def _classes(launch: Launch, total: float, opcodes_held: bool) -> dict[str, float]:
     """Warp instructions by class: from the opcodes where they are held, else from the hardware's own
     counters.
 
     What neither accounts for is under "other". {} where the report holds too little for a split.
     """
-    counts = opcodes.by_class(opcode_counts(launch)) or _classes_by_counter(launch)
+    counts = opcodes.by_class(opcode_counts(launch)) if opcodes_held else {}
+    counts = counts or _classes_by_counter(launch)
     missing = total - sum(counts.values())
     if counts and missing > 0:
         counts[opcodes.OTHER] = counts.get(opcodes.OTHER, 0.0) + missing
@@ -207,5 +224,6 @@ def _classes_by_counter(launch: Launch) -> dict[str, float]:
     counts["fp32_other"] = sum(counter(launch, name) for name in _FP32) / 32
     counts["alu_pipe"] = counter(launch, _ALU)
     # Integer multiply-adds share the FMA pipe with FP32.
-    counts["fma_pipe"] = max(0.0, counter(launch, _FMA_PIPE) - fma - first(counts["fp32_other"], 0.0))
+    integer = counter(launch, _FMA_PIPE) - fma - first(counts["fp32_other"], 0.0)
+    counts["fma_pipe"] = integer if math.isnan(integer) else max(0.0, integer)
     return {name: count for name, count in counts.items() if not math.isnan(count)}

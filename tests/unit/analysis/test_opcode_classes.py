@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from perfkit.analysis.facts import facts_of
+from perfkit.analysis.facts import facts_of, facts_of_pair
 from perfkit.analysis.opcode_classes import TITLES, by_class, opcode_class
 from perfkit.model import Counter, Evaluated
 from tests.unit.analysis.launches import launch
@@ -50,8 +52,6 @@ def counted(one: Evaluated, **counters: float) -> Evaluated:
     """
     held = {name: c for name, c in one.launch.counters.items() if "opcode" not in name}
     held |= {f"{name}.sum": Counter(f"{name}.sum", value, "inst") for name, value in counters.items()}
-    import dataclasses
-
     return Evaluated(dataclasses.replace(one.launch, counters=held), one.metrics)
 
 
@@ -74,3 +74,20 @@ def test_without_opcodes_the_counters_tell_the_classes() -> None:
 
 def test_without_opcodes_and_counters_there_are_no_classes() -> None:
     assert facts_of(counted(launch())).classes == {}
+
+
+def test_classes_of_a_pair_come_from_one_source() -> None:
+    one = launch()
+    total = one.number("instructions")
+    other = counted(launch(), smsp__sass_thread_inst_executed_op_ffma_pred_on=32 * total * 0.6)
+    both = Evaluated(
+        dataclasses.replace(one.launch, counters={**other.launch.counters, **one.launch.counters}),
+        one.metrics,
+    )
+    before, after = facts_of_pair(both, other)
+    assert not before.by_opcode
+    assert before.classes == after.classes
+    assert before.classes["fma"] == pytest.approx(0.6 * total)
+    before, after = facts_of_pair(both, both)
+    assert before.by_opcode
+    assert "shared_load" in before.classes
