@@ -111,6 +111,8 @@ def _assemble(path: Path, checked: container.Container, raw: list[reader.RawLaun
         raw = raw[: checked.expected_launches - checked.lost]
     launches = tuple(_launch(name, checked.ncu_version, one) for one in raw)
     problems = [*([problem] if problem else []), *checked.problems]
+    if launches and not launches[0].gpu:
+        problems.append("does not say which GPU it is of: it may have been cut after its first launches")
     lost = max(checked.lost, checked.expected_launches - len(launches))
     if lost > 0 and not checked.truncated:
         problems.append(

@@ -330,7 +330,8 @@ def test_what_is_collected_answers_every_metric(chip: tuple[int, int]) -> None:
         )
     found = SETS.evaluate(launch(counters, chip))
     lacking = [name for name, one in found.metrics.items() if one.status is Status.NOT_COLLECTED]
-    assert lacking == []
+    # It only comments on the conflicts, and is not worth a counter of its own.
+    assert [name for name in lacking if name != "shared_conflicts_elsewhere"] == []
 
 
 def test_the_counters_for_ncu_are_few_and_plain() -> None:

@@ -51,6 +51,9 @@ def process_of(report: Report) -> float:
 def test_a_good_file_is_read_in_another_process(write: Write) -> None:
     (report,) = read(write("good"))
     assert report.error == ""
+    assert report.problems == (
+        "does not say which GPU it is of: it may have been cut after its first launches",
+    )
     assert process_of(report) not in (0, os.getpid())
     launch = report.launches[0]
     assert (launch.key, launch.problem, launch.label) == ("k6b@1", "n=4096", "k6b@1")
