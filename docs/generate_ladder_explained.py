@@ -180,12 +180,28 @@ def _held(sources: Sources, held: str) -> list[Evaluated]:
 
 def _step(step: Step, a: Evaluated, b: Evaluated) -> str:
     result = explain([a], [b], origin_a=Origin(), origin_b=Origin())
-    agreed = (
-        "The counters agree." if step.agrees(result) else "**Not so here:** the counters tell another story."
-    )
+    agreed = "The counters agree." if step.agrees(result) else f"**Not so here:** {_instead(a, b, result)}."
     text = render(comparison_tables(result), "markdown", width=WIDTH)
     text = text.replace("### ", "#### ")
     return f"### {step.a} to {step.b}\n\nThe article: {step.article}. {agreed}\n\n{text}"
+
+
+def _instead(a: Evaluated, b: Evaluated, result: Comparison) -> str:
+    """What the counters say where the article's story is not theirs: stalls, registers, blocks, verdict."""
+    stalls = [factor for factor in every(result.factors) if factor.name.startswith("stall_")]
+    less, more = (choose(stalls, key=lambda factor: factor.contribution) for choose in (min, max))
+    said = []
+    for factor, verb in ((less, "fell"), (more, "rose")):
+        if abs(factor.contribution) > 0.01:
+            said.append(
+                f"{factor.title.split(' (')[0]} {verb} most ({factor.before:.2g} to {factor.after:.2g} "
+                "cycles)"
+            )
+    said += [
+        f"{title} {a.number(name):.0f} and {b.number(name):.0f}"
+        for name, title in (("registers_per_thread", "registers"), ("blocks_per_sm", "blocks per SM"))
+    ]
+    return f"{', '.join(said)}; {result.b.label} is {result.verdict.kind}"
 
 
 def _closure(by_name: dict[tuple[str, str], Evaluated], sizes: list[str]) -> str:
