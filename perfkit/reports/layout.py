@@ -32,13 +32,16 @@ class TextCell:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table as people see it. `numeric` says which columns are aligned right."""
+    """A table as people see it. `numeric` says which columns are aligned right; where the rows carry the units
+    the numbers of a column have nothing in common.
+    """
 
     title: str
     headers: tuple[str, ...]
     numeric: tuple[bool, ...]
     rows: tuple[tuple[TextCell, ...], ...]
     notes: tuple[str, ...]
+    rows_carry_units: bool = False
 
 
 def lay_out(table: Table, limit: int = NAME_LIMIT) -> TextTable:
@@ -57,6 +60,7 @@ def lay_out(table: Table, limit: int = NAME_LIMIT) -> TextTable:
         numeric=numeric or (False,) * len(table.columns),
         rows=rows,
         notes=tuple(visible(note) for note in (*notes.lines(), *table.notes)),
+        rows_carry_units=by_row,
     )
 
 

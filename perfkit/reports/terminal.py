@@ -84,12 +84,13 @@ def _column(text: TextTable, index: int) -> list[str]:
     """Header and cells of a column; numbers padded so that their decimal points stand under each other."""
     column = [row[index] for row in text.rows]
     numbers = [cell for cell in column if cell.number]
-    fraction = max((_after_point(cell.text) for cell in numbers), default=0)
+    points_meet = not text.rows_carry_units
+    fraction = max((_after_point(cell.text) for cell in numbers), default=0) if points_meet else 0
     suffix = max((len(_suffix(cell)) for cell in numbers), default=0)
     lines = [text.headers[index]]
     for cell in column:
         if cell.number and text.numeric[index]:
-            padded = cell.text + " " * (fraction - _after_point(cell.text))
+            padded = cell.text + " " * (fraction - _after_point(cell.text) if points_meet else 0)
             lines.append(padded + _suffix(cell).ljust(suffix))
         else:
             lines.append(cell.text + _suffix(cell))

@@ -44,7 +44,10 @@ def launch(
         collected=collected,
         key=key,
         problem=problem,
-        counters={name: Counter(name, value, "inst") for name, value in held.items()},
+        counters={
+            name: Counter(name, value, "ns" if "time_duration" in name else "inst")
+            for name, value in held.items()
+        },
     )
 
 
