@@ -11,17 +11,18 @@ _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
     "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
     "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "'": r"\textquotesingle{}", "`": r"\textasciigrave{}",
+    "|": r"\textbar{}", '"': r"{\char34}", "'": r"\textquotesingle{}", "`": r"\textasciigrave{}",
     "[": "{[}", "]": "{]}", "-": "{-}",
-    "…": r"\dots{}", "µ": r"\textmu{}", "×": r"$\times$", "–": "--", "→": r"$\rightarrow$", "·": r"$\cdot$",
-    "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$", "−": "$-$",
+    "…": r"\dots{}", "µ": r"\textmu{}", "–": "--", "×": r"\ensuremath{\times}",
+    "→": r"\ensuremath{\rightarrow}", "·": r"\ensuremath{\cdot}", "±": r"\ensuremath{\pm}", "≤": r"\ensuremath{\leq}",
+    "≥": r"\ensuremath{\geq}", "−": r"\ensuremath{-}",
 }  # fmt: skip
 
 
 def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
     r"""Each table as a `table` float with caption, label `tab:NAME` and notes.
 
-    The document needs \usepackage{booktabs,textcomp}.
+    The document needs \usepackage{booktabs,graphicx,textcomp}.
     """
     return "\n".join(_table(lay_out(table, limit=40), table.name) for table in tables)
 
@@ -39,18 +40,20 @@ def _table(text: TextTable, name: str) -> str:
     label = "".join(character if character.isalnum() and character.isascii() else "-" for character in name)
     spec = "".join("r" if right else "l" for right in text.numeric)
     lines = [
-        "% needs \\usepackage{booktabs,textcomp}",
+        "% needs \\usepackage{booktabs,graphicx,textcomp}",
         "\\begin{table}[htbp]",
         f"\\centering{size}",
         f"\\caption{{{escape(text.title)}}}",
         f"\\label{{tab:{label}}}",
+        # A wide table shrinks to the line, a narrow one keeps its size.
+        "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
         f"\\begin{{tabular}}{{{spec}}}",
         "\\toprule",
         f"{' & '.join(escape(header) for header in text.headers)} \\\\",
         "\\midrule",
         *[f"{' & '.join(_cell(cell) for cell in row)} \\\\" for row in text.rows],
         "\\bottomrule",
-        "\\end{tabular}",
+        "\\end{tabular}}",
     ]
     if text.notes:
         notes = r" \\ ".join(escape(note) for note in text.notes)

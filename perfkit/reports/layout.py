@@ -32,7 +32,7 @@ class TextCell:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table as people see it. `numeric` says which columns are aligned right; where the rows carry the units
+    """A table as people see it. `numeric`: which columns are aligned right; where the rows carry the units
     the numbers of a column have nothing in common.
     """
 
