@@ -120,10 +120,10 @@ class Profile:
         return Profile(evaluated, self.reports, self.sets, self.names)
 
     def explain(self, a: int | str = 0, b: int | str = 1, *, problem: str = "", **options: Any) -> Comparison:
-        """Why `b` is slower or faster than `a`: an index into `launches`, or a kernel's label (all its
-        launches, at `problem` where one is named: "n=4096").
+        """Why `b` is slower or faster than `a`: an index into `launches`, or a kernel's label.
 
-        Raises NotComparableError, with the reason, for launches that must not be compared.
+        A label stands for all its launches (repeated ones make the verdict surer) of one `problem`, for
+        example "n=4096". Raises NotComparableError, with the reason, for what must not be compared.
         """
         from perfkit.analysis.explain import explain
 
@@ -141,14 +141,18 @@ class Profile:
     def _side(self, which: int | str, problem: str) -> list[Evaluated]:
         if isinstance(which, int):
             return [self.evaluated[which]]
-        matching = [
-            one
-            for one in self.evaluated
-            if which in (one.launch.label, one.launch.kernel) and problem in ("", one.launch.problem)
-        ]
-        if not matching:
+        named = [one for one in self.evaluated if which in (one.launch.label, one.launch.kernel)]
+        if not named:
             known = ", ".join(dict.fromkeys(one.label for one in self.launches))
             raise UsageError(f"no launch is called {which!r}", f"There are: {known}.")
+        matching = [one for one in named if problem in ("", one.launch.problem)]
+        problems = list(dict.fromkeys(one.launch.problem for one in (matching or named)))
+        if len(problems) != 1 or not matching:
+            asked = f" at {problem!r}" if problem else ""
+            raise UsageError(
+                f"{which!r} has {len(matching)} launches{asked}, of {', '.join(problems)}",
+                f"Choose one: explain(..., problem={problems[0]!r}).",
+            )
         return matching
 
     def _has(self, name: str) -> bool:
