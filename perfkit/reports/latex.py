@@ -14,8 +14,8 @@ _SPECIAL = {
     "|": r"\textbar{}", '"': r"{\char34}", "'": r"\textquotesingle{}", "`": r"\textasciigrave{}",
     "[": "{[}", "]": "{]}", "-": "{-}",
     "…": r"\dots{}", "µ": r"\textmu{}", "–": "--", "×": r"\ensuremath{\times}",
-    "→": r"\ensuremath{\rightarrow}", "·": r"\ensuremath{\cdot}", "±": r"\ensuremath{\pm}", "≤": r"\ensuremath{\leq}",
-    "≥": r"\ensuremath{\geq}", "−": r"\ensuremath{-}",
+    "→": r"\ensuremath{\rightarrow}", "·": r"\ensuremath{\cdot}", "±": r"\ensuremath{\pm}",
+    "≤": r"\ensuremath{\leq}", "≥": r"\ensuremath{\geq}", "−": r"\ensuremath{-}",
 }  # fmt: skip
 
 
