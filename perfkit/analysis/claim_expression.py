@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from perfkit import units
+from perfkit.analysis.measurements import NAMES
 from perfkit.errors import UsageError
 from perfkit.model.measurements import Measurements, Traced
 
@@ -119,7 +120,7 @@ class Evaluator:
 
     def _measurement(self, name: str, kernel: str, problem: str) -> Value:
         real, divisor, unit = ALIASES.get(name, (name, 1.0, None))
-        known = {key[0] for key in self.measurements.values}
+        known = {*NAMES, *(key[0] for key in self.measurements.values)}
         if real not in known:
             near = difflib.get_close_matches(name, [*known, *ALIASES], 3)
             hint = f"Near: {', '.join(near)}." if near else f"Known: {', '.join(sorted(known))}."

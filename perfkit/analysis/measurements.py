@@ -27,6 +27,25 @@ _BENCH = (
 )
 
 
+# What is put together here, beside the metrics of the sets: names that a claim may use on any run.
+NAMES = (
+    *(name for name, _, _ in _BENCH),
+    "flops",
+    "counted_flops",
+    "ncu_flop_rate",
+    "two_factor_model",
+    "measured_share",
+    "two_factor_error",
+    "model_error",
+    "timed_model_error",
+    "dram_bytes",
+    "flop_per_dram_byte",
+    "flop_per_l2_byte",
+    "share_of_reference",
+    "speedup",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RunFile:
     """A file of a run (or a report given by itself) as provenance names it, with its hash."""

@@ -69,6 +69,18 @@ def test_an_undecided_claim_says_what_is_missing(measurements: Measurements) -> 
     assert result.reason == "conflicts(k1, n=1000): not measured"
 
 
+def test_a_claim_on_timings_is_undecided_where_none_were_taken(made: Any) -> None:
+    from perfkit.analysis.measurements import NAMES, gather
+
+    found = gather(made.ladder())
+    for name in ("time", "flop_rate", "timed_share_of_peak", "speedup", "clock", "power"):
+        result = decide(_claim(f"{name}(k2) > 0"), found)
+        assert (result.outcome, result.reason) == (Outcome.UNDECIDED, f"{name}(k2, n=1000): not measured")
+    complete = gather(made.ladder(), [made.run("profile"), made.bench()])
+    derived = {key[0] for key in complete.values} - set(made.ladder()[0].metrics)
+    assert derived == set(NAMES)
+
+
 @pytest.mark.parametrize(
     ("where", "applies"),
     [
