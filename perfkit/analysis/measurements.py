@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from perfkit.model import Evaluated, RunRecord, Status
 from perfkit.model.measurements import Measurements, Source, Traced
 
 NO_BENCH = "no timing: give a bench run of this kernel and size as well (perfkit bench)"
+_LISTED = 6  # names in a warning
 REFERENCES = ("cublas",)  # what share_of_reference refers to, where it is there
 
 # What a bench result holds: our name, its field, the unit.
@@ -69,7 +71,7 @@ def gather(
     """
     gpu, capability = _one_gpu(evaluated, records)
     warnings: list[str] = []
-    launches = _representatives(evaluated, files, warnings)
+    launches = _representatives(evaluated, records, files, warnings)
     results = _bench_results(records)
     kernels = _order(launches, results, records)
     if not kernels:
@@ -98,6 +100,20 @@ def gather(
     )
 
 
+def without_held(measurements: Measurements) -> Measurements:
+    """Without the kernels that were held to fewer blocks an SM, where the kernels themselves are there too.
+
+    A warning says what was left out.
+    """
+    held = [kernel for kernel in measurements.kernels if kernel.partition("@")[0] != kernel]
+    left_out = [kernel for kernel in held if kernel.partition("@")[0] in measurements.kernels]
+    if not left_out:
+        return measurements
+    warning = f"left out, held to fewer blocks an SM: {', '.join(left_out)} (--held shows them)"
+    kernels = tuple(kernel for kernel in measurements.kernels if kernel not in left_out)
+    return replace(measurements, kernels=kernels, warnings=(*measurements.warnings, warning))
+
+
 def _one_gpu(
     evaluated: Sequence[Evaluated], records: Sequence[RunRecord]
 ) -> tuple[str, tuple[int, int] | None]:
@@ -114,11 +130,16 @@ def _one_gpu(
 
 
 def _representatives(
-    evaluated: Sequence[Evaluated], files: Mapping[str, RunFile], warnings: list[str]
+    evaluated: Sequence[Evaluated],
+    records: Sequence[RunRecord],
+    files: Mapping[str, RunFile],
+    warnings: list[str],
 ) -> dict[tuple[str, str], Evaluated]:
     """The launch that stands for each (label, problem). Without a registry key each stands for itself.
 
-    Of several reports the last one read counts (runs sort by time); of several launches in it the longest.
+    Of several reports the last one read counts (runs sort by time), those of runs that hold kernels to fewer
+    blocks only where no other has the kernel: their shared-memory carve-out is another one. Of several
+    launches in a report it is the longest.
     """
     groups: dict[tuple[str, str], list[Evaluated]] = {}
     names: dict[str, int] = {}
@@ -129,21 +150,39 @@ def _representatives(
             names[label] = names.get(label, 0) + 1
             label = f"{label} #{names[label]}"
         groups.setdefault((label, item.launch.problem), []).append(item)
+    held = _reports_of_held(records)
     chosen = {}
+    several: dict[tuple[str, str], list[str]] = {}
     for (label, problem), items in groups.items():
-        latest = [item for item in items if item.launch.id.report == items[-1].launch.id.report]
-        found = chosen[label, problem] = max(latest, key=_duration)
-        launch = found.launch
-        report = files[launch.id.report].name if launch.id.report in files else launch.id.report
-        where = f"{report}, launch {launch.id.range}.{launch.id.launch}"
+        reports = dict.fromkeys(item.launch.id.report for item in items)
+        report = max(reports, key=lambda name: (name not in held, list(reports).index(name)))
+        those = [item for item in items if item.launch.id.report == report]
+        found = chosen[label, problem] = max(those, key=_duration)
+        called = f"{label} {problem}".strip()
+        where = files[report].name if report in files else report
         if len(items) > 1:
-            reports = len({item.launch.id.report for item in items})
-            which = "the longest" if len(latest) > 1 else "the latest"
-            among = f"{len(items)} launches" + (f" in {reports} reports" if reports > 1 else "")
-            warnings.append(f"{label} {problem}: {among}; the counters are those of {which} ({where})")
-        if not launch.collected:
-            warnings.append(f"{label} {problem}: the launch was not collected ({where})")
+            which = f"{len(items)} launches" + (f" in {len(reports)} reports" if len(reports) > 1 else "")
+            choice = f"the longest in {where}" if len(those) > 1 else f"the one in {where}"
+            several.setdefault((which, choice), []).append(called)
+        if not found.launch.collected:
+            number = f"{found.launch.id.range}.{found.launch.id.launch}"
+            warnings.append(f"{called}: the launch was not collected ({where}, launch {number})")
+    for (which, choice), labels in several.items():
+        shown = ", ".join(labels[:_LISTED]) + (
+            f" and {len(labels) - _LISTED} more" if labels[_LISTED:] else ""
+        )
+        warnings.append(f"{shown}: {which}; the counters are those of {choice}")
     return chosen
+
+
+def _reports_of_held(records: Sequence[RunRecord]) -> set[str]:
+    """Reports of runs that hold kernels to fewer blocks an SM than fit."""
+    return {
+        str(Path(record.path) / name)
+        for record in records
+        if any(run.blocks_per_sm for run in record.kernels)
+        for name in record.reports
+    }
 
 
 def _repeated(labels: Iterable[str]) -> set[str]:

@@ -51,6 +51,9 @@ def article(
             "--template", metavar="FILE.md", help="Markdown whose {{ placeholders }} are filled in."
         ),
     ] = None,
+    held: Annotated[
+        bool, typer.Option("--held", help="Also the kernels held to fewer blocks an SM (k6b@1).")
+    ] = False,
     fmt: Annotated[str, typer.Option("--format", help="Format of what is printed on stdout.")] = "terminal",
 ) -> None:
     """Make an article's tables and figures from runs: every cell can be traced.
@@ -59,11 +62,13 @@ def article(
     written as Markdown, CSV, LaTeX and HTML, each figure as SVG and PNG, beside provenance.json; without it
     the tables are printed. Exit code 1 when a claim fails, or applies but cannot be decided.
     """
+    from perfkit.analysis.measurements import without_held
     from perfkit.analysis.roofline import COUNTERS
     from perfkit.commands._inputs import choose_problem, read_measurements
     from perfkit.reports.article import article_tables
 
-    measurements = read_measurements(runs, COUNTERS, reference)
+    everything = read_measurements(runs, COUNTERS, reference)
+    measurements = everything if held else without_held(everything)
     at = choose_problem(measurements, problem)
     traced = article_tables(measurements, at)
     if trace is not None:
@@ -73,9 +78,9 @@ def article(
     if output is not None:
         embedded = _write(measurements, traced, at, output)
     if template is not None:
-        _fill(template, measurements, embedded or _embed_tables(traced), output)
+        _fill(template, everything, embedded or _embed_tables(traced), output)
     if claims is not None:
-        _check(claims, measurements, output, fmt)
+        _check(claims, everything, output, fmt)
     elif output is None and template is None:
         emit_tables([item.table for item in traced], fmt)
 

@@ -195,8 +195,7 @@ def _keep(sources: dict[tuple[str, str], Traced], row: str, column: str, traced:
 
 def _notes(measurements: Measurements, rows: Sequence[Sequence[Cell]]) -> tuple[str, ...]:
     notes = [HELD] if any("@" in str(row[0].value) for row in rows) else []
-    labels = {str(row[0].value) for row in rows}
-    notes += [warning for warning in measurements.warnings if warning.split(" n=")[0] in labels or not labels]
+    notes += measurements.warnings
     return tuple(notes)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from perfkit.analysis.measurements import gather
+from perfkit.analysis.measurements import gather, without_held
 from perfkit.errors import NotComparableError, UsageError
 from perfkit.model import Status
 
@@ -83,7 +84,7 @@ def test_of_several_launches_of_a_label_the_longest_stands_and_a_warning_says_so
     found = gather(parts)
     assert found.number("duration", "cublas", AT) == 3e-3
     assert found.warnings == (
-        "cublas n=1000: 2 launches; the counters are those of the longest (run/p.ncu-rep, launch 0.0)",
+        "cublas n=1000: 2 launches; the counters are those of the longest in run/p.ncu-rep",
     )
 
 
@@ -94,7 +95,27 @@ def test_of_several_reports_the_latest_counts(made: Any) -> None:
     ]
     found = gather(parts)
     assert found.number("duration", "k1", AT) == 1e-3
-    assert "2 launches in 2 reports" in found.warnings[0]
+    assert found.warnings == (
+        "k1 n=1000: 2 launches in 2 reports; the counters are those of the one in b.ncu-rep",
+    )
+
+
+def test_runs_that_hold_kernels_count_only_for_what_no_other_has(made: Any) -> None:
+    parts = [
+        made.evaluated(made.launch(0, "k1", report="plain/a.ncu-rep"), duration=1e-3),
+        made.evaluated(made.launch(0, "k1", report="held/b.ncu-rep"), duration=2e-3),
+        made.evaluated(made.launch(1, "k1@1", report="held/b.ncu-rep"), duration=3e-3),
+    ]
+    record = made.run("held", labels=("k1", "k1@1"))
+    kernels = (record.kernels[0], replace(record.kernels[1], blocks_per_sm=1))
+    record = replace(record, kernels=kernels, reports=("b.ncu-rep",), path="held")
+    found = gather(parts, [record])
+    assert found.number("duration", "k1", AT) == 1e-3
+    assert found.number("duration", "k1@1", AT) == 3e-3
+    plain = without_held(found)
+    assert plain.kernels == ("k1",)
+    assert plain.warnings[-1] == "left out, held to fewer blocks an SM: k1@1 (--held shows them)"
+    assert without_held(plain) is plain
 
 
 def test_names_that_repeat_stay_apart(made: Any) -> None:
