@@ -17,10 +17,9 @@ SIDE_BY_SIDE = 12  # up to so many launches become columns
 
 
 def labels(launches: Sequence[Launch]) -> list[str]:
-    """A short, unambiguous label for each launch: kernel (and problem), then #index and report where
-    needed.
-    """
-    base = [f"{one.label} {one.problem}".strip() for one in launches]
+    """A short, unambiguous label for each launch: kernel, then problem, #index and report where they differ."""
+    several_problems = len({one.problem for one in launches}) > 1
+    base = [f"{one.label} {one.problem}".strip() if several_problems else one.label for one in launches]
     seen = Tally(base)
     several_reports = len({one.id.report for one in launches}) > 1
     result = []
