@@ -17,7 +17,7 @@ SIDE_BY_SIDE = 12  # up to so many launches become columns
 
 
 def labels(launches: Sequence[Launch]) -> list[str]:
-    """A short, unambiguous label for each launch: kernel, then problem, #index and report where they differ."""
+    """A short, unambiguous label for each launch: kernel; problem, #index and report where they differ."""
     several_problems = len({one.problem for one in launches}) > 1
     base = [f"{one.label} {one.problem}".strip() if several_problems else one.label for one in launches]
     seen = Tally(base)
