@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -227,12 +227,6 @@ def fill(text: str, measurements: Measurements, name: str, embedded: Mapping[str
             raise UsageError(f"{name}, line {line}: {{{{ {inner} }}}}: {why}", remedy) from None
 
     return _PLACEHOLDER.sub(replace, text).replace("\\{{", "{{")
-
-
-def placeholders(text: str) -> Iterator[str]:
-    """What stands between the braces of `text`, in order."""
-    for match in _PLACEHOLDER.finditer(text):
-        yield match.group(1).strip()
 
 
 def _formatted(value: Value, spec: str) -> str:

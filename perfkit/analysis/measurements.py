@@ -94,7 +94,6 @@ def gather(
         values=values,
         launches=launches,
         reference=found,
-        titles={run.label: run.title for record in records for run in record.kernels},
         runs=tuple(records),
         warnings=tuple(warnings),
     )

@@ -6,8 +6,7 @@ Made by analysis/measurements.py; the article's tables, the claims and the HTML 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 
 from perfkit.model.runs import RunRecord
 from perfkit.model.values import Evaluated, Status
@@ -60,7 +59,6 @@ class Measurements:
     values: Mapping[tuple[str, str, str], Traced]
     launches: Mapping[tuple[str, str], Evaluated]  # the launch whose counters stand for (kernel, problem)
     reference: str = ""  # the kernel that the others are measured against, "" for none
-    titles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     runs: tuple[RunRecord, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis.claim_expression import Evaluator
-from perfkit.analysis.claims import decide, fill, load_claims, placeholders, shipped_claims
+from perfkit.analysis.claims import decide, fill, load_claims, shipped_claims
 from perfkit.errors import ConfigError, UsageError
 from perfkit.model.claims import Claim, Outcome, Where
 from perfkit.model.measurements import Measurements
@@ -219,7 +219,3 @@ def test_a_placeholder_that_cannot_be_filled_names_file_and_line(
         fill(f"one\ntwo\n{{{{ {inner} }}}}\n", measurements, "article.md", {})
     assert caught.value.message.startswith("article.md, line 3: {{ ")
     assert says in caught.value.message
-
-
-def test_placeholders_are_listed() -> None:
-    assert list(placeholders("{{ a }} \\{{ b }} {{c}}")) == ["a", "c"]
