@@ -193,12 +193,48 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
         raise ConfigError(f"{path}: is not valid TOML: {error}", "Correct the line that it names.") from error
 
 
-class _SetReader:
-    """One file of a metric set."""
+class _FileReader:
+    """A TOML file of definitions, and how to tell what is wrong with it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        data, self._text = _load(path)
+        self.data, self._text = _load(path)
+
+    def error(self, what: str, metric: str = "") -> ConfigError:
+        line = _line_of(self._text, metric)
+        where = f"{self._path}{f':{line}' if line else ''}{f', metric {metric!r}' if metric else ''}"
+        return ConfigError(
+            f"{where}: {what}", "Correct the file; docs/metrics.md shows every key and formula."
+        )
+
+    def alternatives(self, name: str, formulas: Any) -> tuple[Alternative, ...]:
+        result = []
+        for one in formulas if isinstance(formulas, list) else [formulas]:
+            given = {"formula": one} if isinstance(one, str) else one
+            if not isinstance(given, dict) or not isinstance(given.get("formula"), str):
+                raise self.error('formula must be a text, { formula = "...", note = "..." }, or a list', name)
+            expression = self._parse(name, given["formula"])
+            result.append(Alternative(expression, given.get("note", ""), given.get("zero") == "undefined"))
+        return tuple(result)
+
+    def _parse(self, metric: str, formula: str) -> Expression:
+        try:
+            return parse(formula)
+        except FormulaError as problem:
+            raise self.error(str(problem), metric) from None
+
+    def _check_keys(self, entry: Mapping[str, Any], known: set[str], metric: str) -> None:
+        for key in entry:
+            if key not in known:
+                raise self.error(f"unknown key {key!r}{near(key, known)}", metric)
+
+
+class _SetReader(_FileReader):
+    """One file of a metric set."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        data = self.data
         self._check_keys(data, _SET_KEYS, "")
         name = path.stem
         entries = dict(data.get("metrics", {}))
@@ -213,13 +249,6 @@ class _SetReader:
             str(path),
             visible,
             tuple(data.get("also", ())),
-        )
-
-    def error(self, what: str, metric: str = "") -> ConfigError:
-        line = _line_of(self._text, metric)
-        where = f"{self._path}{f':{line}' if line else ''}{f', metric {metric!r}' if metric else ''}"
-        return ConfigError(
-            f"{where}: {what}", "Correct the file; docs/metrics.md shows every key and formula."
         )
 
     def metric(self, set_name: str, name: str, entry: Any) -> Metric:
@@ -266,22 +295,6 @@ class _SetReader:
             note_ideal=entry.get("note_ideal", ""),
         )
 
-    def alternatives(self, name: str, formulas: Any) -> tuple[Alternative, ...]:
-        result = []
-        for one in formulas if isinstance(formulas, list) else [formulas]:
-            given = {"formula": one} if isinstance(one, str) else one
-            if not isinstance(given, dict) or not isinstance(given.get("formula"), str):
-                raise self.error('formula must be a text, { formula = "...", note = "..." }, or a list', name)
-            expression = self._parse(name, given["formula"])
-            result.append(Alternative(expression, given.get("note", ""), given.get("zero") == "undefined"))
-        return tuple(result)
-
-    def _parse(self, metric: str, formula: str) -> Expression:
-        try:
-            return parse(formula)
-        except FormulaError as problem:
-            raise self.error(str(problem), metric) from None
-
     def _resolve_among(self, entries: Mapping[str, Any]) -> None:
         names = [metric.name for metric in self.metrics]
         for index, metric in enumerate(self.metrics):
@@ -294,11 +307,6 @@ class _SetReader:
                 prefix = among.rstrip("*")
                 among = {name.removeprefix(prefix): name for name in chosen}
             self.metrics[index] = replace(metric, among=among)
-
-    def _check_keys(self, entry: Mapping[str, Any], known: set[str], metric: str) -> None:
-        for key in entry:
-            if key not in known:
-                raise self.error(f"unknown key {key!r}{near(key, known)}", metric)
 
 
 def _expanded(each: Mapping[str, Any]) -> dict[str, Any]:
@@ -366,10 +374,8 @@ def _cycle(name: str, metrics: Mapping[str, Metric], path: Sequence[str]) -> tup
 def _chips(
     path: Path, metrics: Mapping[str, Metric], devices: Mapping[str, Mapping[str, float | str]]
 ) -> Iterable[ChipOverride]:
-    data, _ = _load(path)
-    reader = object.__new__(_SetReader)
-    reader._path, reader._text = path, path.read_text(encoding="utf-8")
-    for chip in data.get("chip", ()):
+    reader = _FileReader(path)
+    for chip in reader.data.get("chip", ()):
         replaced: dict[str, Metric] = {}
         for name, entry in chip.get("metrics", {}).items():
             if name not in metrics:

@@ -70,12 +70,12 @@ def counter_frame(evaluated: Iterable[Evaluated]) -> DataFrame:
     for one in evaluated:
         launch = one.launch
         for counter in launch.counters.values():
-            number = isinstance(counter.value, (int, float))
+            value = counter.value
             rows.append(
                 (
                     launch.id.report, launch.id.range, launch.id.launch, launch.kernel, counter.name,
-                    float(counter.value) if number else float("nan"),  # type: ignore[arg-type] # checked above
-                    counter.value if isinstance(counter.value, str) else "",
+                    float(value) if isinstance(value, (int, float)) else float("nan"),
+                    value if isinstance(value, str) else "",
                     counter.unit, Status(counter.status).value,
                 )
             )  # fmt: skip

@@ -71,14 +71,14 @@ def library() -> Any:
 
 def library_version() -> str:
     """The reader's own release, for example "2026.3.1"; "" where it does not say."""
-    module = library()
-    try:
-        from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-        if "site-packages" in str(module.__file__):
+    module = library()
+    if "site-packages" in str(module.__file__):
+        try:
             return version("ncu-report")
-    except Exception:  # noqa: BLE001 - a version is only information: no failure of finding it may stop a reader
-        return ""
+        except PackageNotFoundError:
+            return ""  # somebody copied it there
     found = re.search(r"20\d\d\.\d+\.\d+", str(module.__file__))
     return found[0] if found else ""
 
