@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from perfkit.analysis.derived import Derive
 from perfkit.analysis.flops import counted_flops
 from perfkit.errors import NotComparableError, UsageError
 from perfkit.model import Evaluated, RunRecord, Status
 from perfkit.model.measurements import Measurements, Source, Traced
 
-NO_BENCH = "no timing: give a bench run of this kernel and size as well (perfkit bench)"
 _LISTED = 6  # names in a warning
 REFERENCES = ("cublas",)  # what share_of_reference refers to, where it is there
 
@@ -85,7 +84,7 @@ def gather(
         _add_counters(values, label, problem, launch, files)
     for (label, problem), (record, result) in results.items():
         _add_bench(values, label, problem, result, files.get(record.path, RunFile(record.id, "")))
-    _Derive(values, kernels, problems, found, records).all()
+    Derive(values, kernels, problems, found, records).all()
     return Measurements(
         gpu=gpu,
         compute_capability=capability,
@@ -302,133 +301,3 @@ def _add_bench(
             status=Status.NOT_COLLECTED if value is None else Status.OK,
             reason=f"the bench run {file.name} has no {key} for it" if value is None else "",
         )
-
-
-@dataclass(slots=True)
-class _Derive:
-    """Adds what is computed from other measurements. A derived value lacks for the reason its input does."""
-
-    values: dict[tuple[str, str, str], Traced]
-    kernels: tuple[str, ...]
-    problems: tuple[str, ...]
-    reference: str
-    records: Sequence[RunRecord]
-
-    def all(self) -> None:
-        self._work()
-        for problem in self.problems:
-            before = ""
-            for kernel in self.kernels:
-                self._of_kernel(kernel, problem)
-                self._against_others(kernel, problem, before)
-                if ("time", kernel, problem) in self.values and kernel != self.reference:
-                    before = kernel
-
-    def _work(self) -> None:
-        for record in self.records:
-            for run in record.kernels:
-                if run.flops:
-                    where, formula = f"{record.id}/run.json", "work model of the kernel"
-                    source = Source(kind="bench", file=where, formula=formula)
-                    self.values["flops", run.label, run.problem] = Traced(run.flops, "FLOP", source)
-
-    def _of_kernel(self, kernel: str, problem: str) -> None:
-        def product(*factors: float) -> float:
-            return math.prod(factors)
-
-        def difference(a: float, b: float) -> float:
-            return a - b
-
-        def ratio(a: float, b: float) -> float:
-            return a / b if b else float("nan")
-
-        here = (kernel, problem)
-        if ("flops", *here) not in self.values and ("counted_flops", *here) in self.values:
-            self._add("flops", *here, "FLOP", "counted_flops", ("counted_flops",), product)
-        add = self._add
-        add("ncu_flop_rate", *here, "FLOP/s", "flops / duration", ("flops", "duration"), ratio)
-        add(
-            "two_factor_model",
-            *here,
-            "fraction",
-            "issue_rate * fma_share",
-            ("issue_rate", "fma_share"),
-            product,
-        )
-        measured = "timed_share_of_peak" if self._has("timed_share_of_peak", *here) else "share_of_peak"
-        add("measured_share", *here, "fraction", measured, (measured,), product)
-        for name, model, against in (
-            ("two_factor_error", "two_factor_model", "measured_share"),
-            ("model_error", "model_share_of_peak", "share_of_peak"),
-            ("timed_model_error", "model_share_of_peak", "timed_share_of_peak"),
-        ):
-            add(name, *here, "point", f"{model} - {against}", (model, against), difference)
-        both = ("dram_read_bytes", "dram_write_bytes")
-        add("dram_bytes", *here, "byte", " + ".join(both), both, lambda a, b: a + b)
-        add("flop_per_dram_byte", *here, "FLOP/byte", "flops / dram_bytes", ("flops", "dram_bytes"), ratio)
-        add(
-            "flop_per_l2_byte", *here, "FLOP/byte", "flops / l2_read_bytes", ("flops", "l2_read_bytes"), ratio
-        )
-
-    def _against_others(self, kernel: str, problem: str, before: str) -> None:
-        def against(name: str, other: str, flip: bool) -> None:
-            mine, theirs = ("time", kernel, problem), ("time", other, problem)
-            if mine not in self.values or theirs not in self.values:
-                return
-            a, b = self.values[mine].number, self.values[theirs].number
-            formula = f"time({other}) / time({kernel})"
-            source = Source(kind="derived", formula=formula, inputs=(_call(*mine), _call(*theirs)))
-            value = b / a if a else float("nan")
-            if value == value:
-                self.values[name, kernel, problem] = Traced(value, "fraction" if flip else "", source)
-            else:
-                self.values[name, kernel, problem] = Traced(
-                    None, "fraction" if flip else "", source, Status.NOT_COLLECTED, NO_BENCH
-                )
-
-        if self.reference:
-            against("share_of_reference", self.reference, True)
-        if before and kernel != self.reference:
-            against("speedup", before, False)
-
-    def _has(self, name: str, kernel: str, problem: str) -> bool:
-        found = self.values.get((name, kernel, problem))
-        return found is not None and found.number == found.number
-
-    def _add(
-        self,
-        name: str,
-        kernel: str,
-        problem: str,
-        unit: str,
-        formula: str,
-        inputs: tuple[str, ...],
-        function: Callable[..., float],
-    ) -> None:
-        found = [self.values.get((item, kernel, problem)) for item in inputs]
-        if all(item is None for item in found):
-            return
-        source = Source(
-            kind="derived", formula=formula, inputs=tuple(_call(item, kernel, problem) for item in inputs)
-        )
-        numbers = [item.number if item is not None else float("nan") for item in found]
-        if all(number == number for number in numbers):
-            value = function(*numbers)
-            status = Status.OK if value == value else Status.UNDEFINED
-            self.values[name, kernel, problem] = Traced(
-                value if value == value else None, unit, source, status
-            )
-            return
-        at = next(index for index, number in enumerate(numbers) if number != number)
-        lacking = found[at]
-        self.values[name, kernel, problem] = Traced(
-            None,
-            unit,
-            source,
-            lacking.status if lacking is not None else Status.NOT_COLLECTED,
-            lacking.reason if lacking is not None and lacking.reason else f"needs {inputs[at]}",
-        )
-
-
-def _call(name: str, kernel: str, problem: str) -> str:
-    return f"{name}({kernel}, {problem})" if problem else f"{name}({kernel})"
