@@ -1,4 +1,4 @@
-"""What is computed from measurements: products, differences and ratios, each with the names it was made of."""
+"""What is computed from measurements: products, differences and ratios, with the names they were made of."""
 
 from __future__ import annotations
 
