@@ -22,9 +22,10 @@ _PREFIXED = {
     "J": "J",
     "FLOP": "FLOP",
     "inst": "inst",
+    "transaction": "transaction",
 }
 # Units that are never below one: no milli-bytes.
-_WHOLE = {"byte", "FLOP", "inst"}
+_WHOLE = {"byte", "FLOP", "inst", "transaction"}
 _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _FACTORS = {
     "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0,

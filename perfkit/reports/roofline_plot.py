@@ -161,9 +161,10 @@ def _ceiling_text(ceiling: Ceiling) -> str:
 
 def _intensity_label(data: Roofline) -> str:
     levels = list(dict.fromkeys(point.level for point in data.points))
-    if len(levels) == 1:
-        return f"{data.intensity_unit.replace('byte', _LEVEL_NAMES.get(levels[0], levels[0]) + ' byte')}"
-    return f"{data.intensity_unit}"
+    level = f"{_LEVEL_NAMES.get(levels[0], levels[0])} " if len(levels) == 1 else ""
+    if data.intensity_unit == "inst/transaction":
+        return f"Warp instructions per {level}transaction of 32 bytes"
+    return f"FLOP per {level}byte"
 
 
 def _rate_axis(axes: Axes, data: Roofline) -> None:
@@ -180,7 +181,8 @@ def _rate_axis(axes: Axes, data: Roofline) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylabel(written)
+    what = "Warp instructions" if data.rate_unit == "inst/s" else "Speed"
+    axes.set_ylabel(f"{what} ({written})")
 
 
 def _legend(axes: Axes, data: Roofline) -> None:

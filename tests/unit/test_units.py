@@ -61,6 +61,7 @@ def test_what_is_no_number_is_refused_by_its_text(text: str) -> None:
         (6.105e12, "FLOP/s", "6.105 TFLOP/s"),
         (1.98e9, "Hz", "1.98 GHz"),
         (0.0, "s", "0 s"),
+        (1.50447e11, "transaction/s", "150.4 Gtransaction/s"),
         (16.5, "", "16.5"),
         (5.0, "", "5"),
         (0.00012, "", "0.00012"),
