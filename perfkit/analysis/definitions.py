@@ -239,7 +239,7 @@ class _SetReader(_FileReader):
         name = path.stem
         entries = dict(data.get("metrics", {}))
         entries.update(_expanded(data.get("each", {})))
-        self.metrics = [self.metric(name, key, entry) for key, entry in entries.items()]
+        self.metrics = [self._whole(name, key, entry) for key, entry in entries.items()]
         self._resolve_among(entries)
         visible = tuple(metric.name for metric in self.metrics if not metric.hidden)
         self.set = MetricSet(
@@ -250,6 +250,13 @@ class _SetReader(_FileReader):
             visible,
             tuple(data.get("also", ())),
         )
+
+    def _whole(self, set_name: str, name: str, entry: Any) -> Metric:
+        try:
+            return self.metric(set_name, name, entry)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            what = f"{type(error).__name__} {error}"
+            raise self.error(f"one of its keys is not as it must be ({what})", name) from error
 
     def metric(self, set_name: str, name: str, entry: Any) -> Metric:
         if not isinstance(entry, dict) or not name.isidentifier():

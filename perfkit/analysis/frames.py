@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from perfkit.model import Evaluated, Status
@@ -24,7 +24,12 @@ def long_frame(evaluated: Iterable[Evaluated]) -> DataFrame:
     """
     from pandas import DataFrame
 
-    rows = []
+    frame = DataFrame(list(long_rows(evaluated)), columns=list(LONG_COLUMNS))
+    return frame.astype({"range": "int64", "launch": "int64", "value": "float64"})
+
+
+def long_rows(evaluated: Iterable[Evaluated]) -> Iterator[tuple[str | int | float, ...]]:
+    """The rows of the long frame, in the order of LONG_COLUMNS; NaN where there is no number."""
     for one in evaluated:
         launch = one.launch
         head = (
@@ -33,9 +38,7 @@ def long_frame(evaluated: Iterable[Evaluated]) -> DataFrame:
         )  # fmt: skip
         for value in one.metrics.values():
             text = value.value if isinstance(value.value, str) else ""
-            rows.append((*head, value.name, value.number, text, value.unit, value.status.value, value.reason))
-    frame = DataFrame(rows, columns=list(LONG_COLUMNS))
-    return frame.astype({"range": "int64", "launch": "int64", "value": "float64"})
+            yield (*head, value.name, value.number, text, value.unit, value.status.value, value.reason)
 
 
 def wide_frame(evaluated: Sequence[Evaluated], names: Sequence[str]) -> DataFrame:

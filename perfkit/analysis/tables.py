@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from perfkit.analysis.aggregate import Group
+from perfkit.analysis.frames import LONG_COLUMNS, long_rows
 from perfkit.analysis.metrics import MetricSets
 from perfkit.errors import UsageError
 from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, Status, Table
@@ -211,6 +212,12 @@ def aggregate_tables(
     first = Table("groups", f"Groups ({function} by {', '.join(by)})", columns, rows, (how,))
     headings = [" ".join(one for one in g.key if one) for g in groups]
     return [first, *set_tables([g.aggregate for g in groups], sets, names, headings=headings)]
+
+
+def long_table(evaluated: Sequence[Evaluated]) -> Table:
+    """The long frame as a table, for CSV: one row for each launch and metric."""
+    rows = (tuple(Cell(None if value != value else value) for value in row) for row in long_rows(evaluated))
+    return Table("metrics", "Metrics", tuple(Column(name, name) for name in LONG_COLUMNS), tuple(rows))
 
 
 def raw_table(evaluated: Sequence[Evaluated], pattern: str) -> Table:

@@ -96,7 +96,10 @@ def emit_profile(
 
         emit(launches_json(profile.evaluated, profile.reports, __version__), output)
     elif fmt == "csv":
-        emit(profile.frame().to_csv(index=False, lineterminator="\n"), output)
+        from perfkit.analysis.tables import long_table
+
+        # The frame's own to_csv would hand names such as `=cmd()` to a spreadsheet as formulas.
+        emit_tables([long_table(profile.evaluated)], fmt, output)
     elif fmt == "parquet":
         write_parquet(profile, output)
     else:

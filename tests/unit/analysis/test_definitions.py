@@ -103,6 +103,8 @@ def test_an_unknown_key_is_told_with_line_and_near_ones(write: Write) -> None:
         (FIELDS + 'formula = "mine + 1"\n', "needs itself: mine -> mine"),
         (FIELDS + 'formula = "1"\nrange = [0, "x"]\n', "range"),
         (FIELDS + "formula = 3\n", "formula"),
+        (FIELDS + 'formula = "1"\nrefuse = [{ when = "issue_rate" }]\n', "KeyError 'reason'"),
+        (FIELDS + 'formula = "1"\nrefuse = 5\n', "TypeError"),
     ],
 )
 def test_a_wrong_metric(write: Write, entry: str, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from dataclasses import replace
@@ -13,9 +14,10 @@ from perfkit.analysis.counters import CounterMap
 from perfkit.analysis.frames import LONG_COLUMNS, counter_frame, long_frame, wide_frame
 from perfkit.analysis.launch_json import launches_json
 from perfkit.analysis.metrics import load_metric_sets
-from perfkit.analysis.tables import SIDE_BY_SIDE, labels, launch_table, raw_table, set_tables
+from perfkit.analysis.tables import SIDE_BY_SIDE, labels, launch_table, long_table, raw_table, set_tables
 from perfkit.errors import UsageError
 from perfkit.model import Evaluated, Launch, LaunchId, Report, Status
+from perfkit.reports import render
 
 SETS = load_metric_sets()
 
@@ -105,6 +107,18 @@ def test_the_long_frame() -> None:
     assert math.isnan(missing["value"])
     assert missing["status"] == "not_collected"
     assert str(frame["value"].dtype) == "float64"
+
+
+def test_the_csv_is_the_long_frame_and_safe_for_spreadsheets() -> None:
+    pandas = pytest.importorskip("pandas")
+    hostile = evaluated(launch(0, '=cmd()|"a",b\n<script>'))
+    text = render([long_table(hostile)], "csv", width=80, color=False)
+    read = pandas.read_csv(io.StringIO(text), keep_default_na=False, na_values={"value": [""]})
+    frame = long_frame(hostile)
+    assert list(read.columns) == list(frame.columns)
+    assert read["value"].equals(frame["value"])
+    assert list(read["status"]) == list(frame["status"])
+    assert set(read["kernel"]) == {'\'=cmd()|"a",b\n<script>'}
 
 
 def test_the_wide_frame() -> None:
