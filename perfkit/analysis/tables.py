@@ -17,26 +17,37 @@ _Grid = tuple[list[Column], list[tuple[Cell, ...]]]
 SIDE_BY_SIDE = 12  # up to so many launches become columns
 
 
+def report_names(paths: Iterable[str]) -> dict[str, str]:
+    """A short name for each report: the file's, with its folder where several files are called alike."""
+    unique = list(dict.fromkeys(paths))
+    alike = Tally(Path(path).name for path in unique)
+    return {
+        path: Path(path).name if alike[Path(path).name] == 1 else "/".join(Path(path).parts[-2:])
+        for path in unique
+    }
+
+
 def labels(launches: Sequence[Launch]) -> list[str]:
     """A short, unambiguous label for each launch: kernel; problem, #index and report where they differ."""
     several_problems = len({one.problem for one in launches}) > 1
     base = [f"{one.label} {one.problem}".strip() if several_problems else one.label for one in launches]
     seen = Tally(base)
-    several_reports = len({one.id.report for one in launches}) > 1
+    reports = report_names(one.id.report for one in launches)
     result = []
     for label, one in zip(base, launches, strict=True):
         if seen[label] > 1:
             index = f"{one.id.range}.{one.id.launch}" if one.id.range else f"{one.id.launch}"
             label = f"{label} #{index}"
-            if several_reports:
-                label = f"{label} {Path(one.id.report).stem}"
+            if len(reports) > 1:
+                label = f"{label} {Path(reports[one.id.report]).with_suffix('')}"
         result.append(label)
     return result
 
 
 def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
     """Every launch: where it is, what it is, and whether it was collected."""
-    several_reports = len({one.launch.id.report for one in evaluated}) > 1
+    reports = report_names(one.launch.id.report for one in evaluated)
+    several_reports = len(reports) > 1
     columns = [
         *([Column("report", "report")] if several_reports else []),
         Column("launch", "launch"),
@@ -55,7 +66,7 @@ def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
         duration = one.metrics.get("duration") or sets.evaluate(launch, ["duration"]).metrics["duration"]
         rows.append(
             (
-                *([Cell(Path(launch.id.report).name)] if several_reports else []),
+                *([Cell(reports[launch.id.report])] if several_reports else []),
                 Cell(index),
                 Cell(launch.label),
                 Cell(launch.problem),

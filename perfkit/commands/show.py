@@ -135,6 +135,8 @@ def write_parquet(profile: Profile, output: Path | None) -> None:
 
 def account(profile: Profile, shown: Profile) -> None:
     """Say on stderr what became of every launch of the files that were read."""
+    from perfkit.analysis.tables import report_names
+
     read = [one for one in profile.reports if not one.error]
     count = sum(len(one.launches) for one in read)
     parts = [
@@ -144,9 +146,10 @@ def account(profile: Profile, shown: Profile) -> None:
         parts.append(f"{len(shown)} shown")
     missing = [one for one in profile.launches if not one.collected]
     if missing:
+        names = report_names(one.path for one in read)
         parts.append(
             f"{len(missing)} not collected: "
-            + _listed([f"{Path(one.id.report).name}:{one.id.launch}" for one in missing])
+            + _listed([f"{names[one.id.report]}:{one.id.launch}" for one in missing])
         )
     lost = sum(one.lost for one in profile.reports)
     if lost:

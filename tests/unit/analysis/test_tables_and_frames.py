@@ -45,6 +45,7 @@ def test_labels_are_short_and_unambiguous() -> None:
     assert labels([launch(0, "a"), launch(1, "b")]) == ["a", "b"]
     assert labels([launch(0, "a"), launch(1, "a")]) == ["a #0", "a #1"]
     assert labels([launch(0, "a"), launch(0, "a", "b/s.ncu-rep")]) == ["a #0 r", "a #0 s"]
+    assert labels([launch(0, "a"), launch(0, "a", "b/r.ncu-rep")]) == ["a #0 a/r", "a #0 b/r"]
     assert labels([launch(0, "sgemm", key="k6"), launch(1, "sgemm", key="k6b")]) == ["k6", "k6b"]
     other = replace(launch(2, "sgemm", key="k6"), problem="n=128")
     assert labels([launch(0, "sgemm", key="k6"), other]) == ["k6 n=64", "k6 n=128"]
