@@ -1,8 +1,7 @@
-"""Writes docs/ladder-explained.md from a run of the ladder: python docs/generate_ladder_explained.py [RUN]
-[HELD].
+"""Writes docs/ladder-explained.md: python docs/generate_ladder_explained.py [RUN] [HELD].
 
-RUN holds k1 to k8, k6b and cublas (default: the recorded run); HELD, a run with kernels also held to fewer
-blocks per SM (default: the same).
+RUN holds k1 to k8, k6b and cublas (default: the recorded run); HELD, kernels as they are and held to fewer
+blocks per SM (default: the run that the tests use).
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from perfkit.reports import render
 
 PAGE = Path(__file__).with_name("ladder-explained.md")
 LADDER = ("k1", "k2", "k3", "k4", "k5", "k6", "k6b", "k7", "k8", "cublas")
+HELD = str(PAGE.parents[1] / "tests" / "data" / "runs" / "held")
 WIDTH = 160
 
 
@@ -129,13 +129,10 @@ STEPS = (
 )
 
 
-def page(run: str = "recorded", held: str = "") -> str:
+def page(run: str = "recorded", held: str = HELD) -> str:
     """The page as text."""
     sources = Sources()
-    # A run of held kernels launches the others with another carve-out: the ladder's own run comes last
-    # and wins.
-    runs = sorted(sources.of_run(run), key=lambda item: not any("@" in one.launch.label for one in item[1]))
-    launches = by_call([one for _, found in runs for one in found])
+    launches = by_call([one for _, found in sources.of_run(run) for one in found])
     by_name = {(one.launch.label, one.launch.problem): one for one in launches}
     sizes = sorted({problem for _, problem in by_name}, key=lambda text: int(text.rpartition("=")[2]))
     gpu = launches[0].launch
@@ -146,11 +143,12 @@ def page(run: str = "recorded", held: str = "") -> str:
     parts.append(f"## Step by step, {main}\n")
     for step in STEPS:
         parts.append(_step(step, by_name[step.a, main], by_name[step.b, main]))
-    parts.append(_closure(by_name, [size for size in sizes if size in ("n=1024", "n=4096")] or sizes))
-    cases = [intervention(a, b) for a, b in pairs(_held(sources, held) or launches)]
-    if cases:
-        text = render([table(cases, "", summary(cases))], "markdown", width=WIDTH)
-        parts.append(f"## Interventions\n\n{_INTERVENTIONS}\n\n{text}")
+    parts.append(_closure(by_name, sizes))
+    cases = [
+        intervention(a, b) for a, b in pairs([one for _, found in sources.of_run(held) for one in found])
+    ]
+    text = render([table(cases, "", summary(cases))], "markdown", width=WIDTH)
+    parts.append(f"## Interventions\n\n{_INTERVENTIONS}\n\n{text}")
     return "\n".join(parts)
 
 
@@ -168,14 +166,6 @@ _CLOSURE = """## Does it add up?
 
 Every pair of the ladder: the residual is what the factors leave of the measured time ratio, in % of it.
 """
-
-
-def _held(sources: Sources, held: str) -> list[Evaluated]:
-    if not held:
-        return []
-    if Path(held).is_file():
-        return list(sources.launches(Path(held)))
-    return [one for _, found in sources.of_run(held) for one in found]
 
 
 def _step(step: Step, a: Evaluated, b: Evaluated) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import math
+import statistics
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -19,33 +20,31 @@ from perfkit.analysis.facts import facts_of
 from perfkit.analysis.interventions import intervention, pairs
 from perfkit.analysis.together import by_call
 from perfkit.commands._sides import Sources
-from perfkit.errors import UsageError
 from perfkit.model import Comparison, Evaluated, Factor
 
 LADDER = ("k1", "k2", "k3", "k4", "k5", "k6", "k6b", "k7", "k8", "cublas")
 DOCS = Path(__file__).parents[3] / "docs"
+HELD = str(Path(__file__).parents[2] / "data" / "runs" / "held")
 
 ByName = dict[tuple[str, str], Evaluated]
 
 
+def launches_of(run: str) -> list[Evaluated]:
+    return by_call([one for _, found in Sources().of_run(run) for one in found])
+
+
 @pytest.fixture(scope="module")
 def recorded() -> ByName:
-    try:
-        runs = Sources().of_run("recorded")
-    except UsageError as error:
-        pytest.skip(f"no recorded run: {error.message}")
-    # A run of held kernels launches the others with another carve-out: the ladder's own run comes last
-    # and wins.
-    runs.sort(key=lambda item: not any("@" in one.launch.label for one in item[1]))
-    launches = by_call([one for _, found in runs for one in found])
-    return {(one.launch.label, one.launch.problem): one for one in launches}
+    return {(one.launch.label, one.launch.problem): one for one in launches_of("recorded")}
 
 
-def everything() -> list[Evaluated]:
-    return [one for _, found in Sources().of_run("recorded") for one in found]
+@pytest.fixture(scope="module")
+def held() -> list[Evaluated]:
+    """Kernels as they are and held to one block per SM, both with the same L1/shared carve-out."""
+    return launches_of(HELD)
 
 
-@pytest.mark.parametrize("problem", ["n=4096", "n=1024"])
+@pytest.mark.parametrize("problem", ["n=4096", "n=2048", "n=1024"])
 def test_all_45_pairs_add_up(recorded: ByName, problem: str) -> None:
     found = 0
     for a, b in itertools.combinations(LADDER, 2):
@@ -76,30 +75,43 @@ def test_coalescing_is_told_by_sectors_and_lg_throttle(recorded: ByName) -> None
     assert "sectors per global load 16.5 -> 2.5" in result.sentences[1]
 
 
-def test_the_occupancy_pair(recorded: ByName) -> None:
-    if ("k6b@1", "n=4096") not in recorded:
-        pytest.skip("the recorded run does not hold k6b@1")
+def test_the_register_cliff_is_told_as_a_chain(recorded: ByName) -> None:
+    result = explain([recorded["k6", "n=4096"]], [recorded["k6b", "n=4096"]])
+    assert result.verdict.kind == "faster"
+    assert front(result)["warps"].contribution < 2 / 3 * result.log_ratio < 0
+    assert result.sentences[1].startswith(
+        "Registers per thread 130 -> 127, so blocks per SM 1 -> 2, so warps per scheduler 2.0 -> 3.9, so "
+        "issue rate 0.43 -> 0.63"
+    )
+
+
+def test_the_occupancy_pair(held: list[Evaluated]) -> None:
     ((one, other),) = pairs(
-        [one for one in everything() if one.launch.problem == "n=4096" and "k6b" in one.launch.label]
+        [one for one in held if one.launch.problem == "n=4096" and one.launch.label in ("k6b", "k6b@1")]
     )
     result = explain([one], [other])
     assert result.verdict.kind == "slower"
     assert front(result)["warps"].contribution > 2 / 3 * result.log_ratio
     assert "blocks per SM 2 -> 1, so warps per scheduler" in result.sentences[1]
     before, after = facts_of(one), facts_of(other)
+    for facts in (before, after):
+        assert slots_filled(facts.readiness, facts.warps) == pytest.approx(facts.issue_rate, rel=0.08)
+    # Predicted for the held launch from the other alone: the queues shorten with fewer warps, so that the
+    # formula with r and k kept misses by 9 % what the queueing network meets.
     k = before.issue_rate / slots_filled(before.readiness, before.warps)
-    assert k * slots_filled(before.readiness, after.warps) == pytest.approx(after.issue_rate, rel=0.08)
+    kept = k * slots_filled(before.readiness, after.warps)
+    assert kept == pytest.approx(0.911 * after.issue_rate, rel=0.005)
+    assert intervention(one, other).issue_rate_predicted == pytest.approx(after.issue_rate, rel=0.08)
 
 
-def test_interventions_are_predicted(recorded: ByName) -> None:
-    del recorded  # skips where there is none
-    cases = [intervention(a, b) for a, b in pairs(everything())]
-    if not cases:
-        pytest.skip("the recorded run holds no kernel at fewer blocks per SM")
-    errors = sorted(abs(case.error) for case in cases)
+def test_interventions_are_predicted(held: list[Evaluated]) -> None:
+    cases = [intervention(a, b) for a, b in pairs(held)]
     assert len(cases) >= 20
-    assert errors[len(errors) // 2] <= 0.05
-    assert sum(error <= 0.10 for error in errors) >= 0.8 * len(errors)
+    # A prediction of "no effect" is easy where there is none: those with an effect alone must do as well.
+    for chosen in (cases, [case for case in cases if abs(math.log(case.observed)) > 0.02]):
+        errors = [abs(case.error) for case in chosen]
+        assert statistics.median(errors) <= 0.05
+        assert sum(error <= 0.10 for error in errors) >= 0.8 * len(errors)
 
 
 @pytest.mark.parametrize("kernel", LADDER)
@@ -118,6 +130,5 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.usefixtures("recorded")
 def test_the_page_is_current() -> None:
     assert (DOCS / "ladder-explained.md").read_text(encoding="utf-8") == generator().page()
