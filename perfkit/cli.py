@@ -14,7 +14,7 @@ import typer
 
 from perfkit.errors import PerfkitError
 
-# In the order `perfkit --help` lists them: module under perfkit.commands, which holds a function of the same name.
+# In the order `perfkit --help` lists them: modules of perfkit.commands, each with a function of its name.
 COMMANDS = (
     "doctor",
     "kernels",
@@ -45,7 +45,9 @@ app = typer.Typer(
 
 @app.callback()
 def _root(
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error.", envvar="PERFKIT_DEBUG"),
+    debug: bool = typer.Option(
+        False, "--debug", help="Show the traceback of an error.", envvar="PERFKIT_DEBUG"
+    ),
     version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
 ) -> None:
     if version:

@@ -33,7 +33,8 @@ def emit(text: str, output: Path | None = None) -> None:
         Path(temporary).replace(output)
     except OSError as error:
         raise UsageError(
-            f"cannot write {output}: {error.strerror or error}", "Give -o a file in a folder you can write to."
+            f"cannot write {output}: {error.strerror or error}",
+            "Give -o a file in a folder you can write to.",
         ) from error
     note(f"wrote {output}")
 

@@ -249,7 +249,8 @@ class TestPrograms:
     def test_quoting(self, bench: Bench) -> None:
         hostile = ["two words", "a,b", "$HOME", "quo'te\"s", "größe ☃", "*", "--", "", "%p"]
         out = bench.folder / "arguments.json"
-        done = bench("--set", "launch", "--", "python", str(bench.script), "1", "ok", *hostile, PERFKIT_TEST_OUT=str(out))
+        program = ("python", str(bench.script), "1", "ok", *hostile)
+        done = bench("--set", "launch", "--", *program, PERFKIT_TEST_OUT=str(out))
         assert done.returncode == 0, done.stderr
         assert json.loads(out.read_text())[2:] == hostile
 

@@ -1,4 +1,4 @@
-"""The documents tell the truth: every module is named, every file named exists, every command is documented."""
+"""The documents tell the truth: every module is named, every file exists, every command is documented."""
 
 from __future__ import annotations
 
