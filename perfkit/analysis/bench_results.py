@@ -145,7 +145,8 @@ def bench_result(
         peak_flop_rate=peak,
         share_of_peak=rate / peak if rate and peak and subject.fp32 else None,
         power=power,
-        energy_per_launch=_energy(summary, time),
+        # Between cold launches the GPU flushes: its mean power is not the kernel's.
+        energy_per_launch=_energy(summary, time) if cache == "hot" else None,
         temperature=summary.temperature,
         throttle_reasons=summary.throttle,
         samples=samples,
@@ -203,10 +204,13 @@ def _notes(
     if rounds[-1].stopped.startswith("time limit"):
         notes.append(rounds[-1].stopped)
     if time < short_launch:
-        notes.append(
-            f"launch-bound: {time * 1e6:.1f} us a launch; timed in groups of {rounds[0].inner}, gaps between "
-            "launches included"
+        inner = rounds[0].inner
+        how = (
+            f"in groups of {inner}, gaps between launches included"
+            if inner > 1
+            else "one by one, events included"
         )
+        notes.append(f"launch-bound: {time * 1e6:.1f} us a launch; timed {how}")
     if not subject.fp32:
         notes.append("no share of FP32 peak: not every array is float32")
     if device and summary.sm_clock and abs(device / summary.sm_clock - 1) > _CLOCK_TOLERANCE:

@@ -20,3 +20,15 @@ extern "C" __global__ void perfkit_spin(long long cycles)
     long long start = clock64();
     while (clock64() - start < cycles) { }
 }
+
+// Reads `count` 16-byte words with all threads. The store never happens in practice (the words are zero); it keeps the loads.
+extern "C" __global__ void perfkit_read(uint4 *words, long long count)
+{
+    unsigned seen = 0;
+    long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        uint4 word = words[i];
+        seen |= word.x | word.y | word.z | word.w;
+    }
+    if (seen == 0x5eedu) words[0].x = seen;
+}

@@ -55,8 +55,10 @@ class Meter:
         module = cupy.RawModule(code=source, options=("--std=c++17",))
         self._stamp_kernel = module.get_function("perfkit_stamp")
         self._spin_kernel = module.get_function("perfkit_spin")
+        self._read_kernel = module.get_function("perfkit_read")
         properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
         self._stamp_grid = (4 * int(properties["multiProcessorCount"]),)
+        self._read_grid = (8 * int(properties["multiProcessorCount"]),)
         self._l2_bytes = int(properties["l2CacheSize"])
         self._columns = numpy.int32(_COLUMNS)
         self._events: list[Any] = []
@@ -86,9 +88,12 @@ class Meter:
     ) -> Batch:
         """`launches` timings of `inner` launches each, back to back.
 
-        `cold`: L2 is flushed before each, outside the events. `lead_in`: the GPU first waits until the host
+        `cold`: the caches are flushed before each, outside the events; only the first of `inner` launches
+        is cold, so `inner` must be 1 (ValueError). `lead_in`: the GPU first waits until the host
         has filled the stream; needed where a launch is shorter than what it costs the host to ask for it.
         """
+        if cold and inner != 1:
+            raise ValueError(f"{inner} launches after a flush: only the first of them is cold")
         marks = self._take_events(2 * launches)
         flush = self._flush if cold else None
         self._prepare_table(2)
@@ -197,12 +202,17 @@ class Meter:
         self._spin(int(min(launches, 200) * _HOST_COST * self._clock))
 
     def _flush(self) -> None:
-        """Evict L2 by writing a buffer of twice its size. The evicted lines are dirty, as after any
-        other kernel.
+        """Leave nothing of any kernel in the caches: write a buffer of twice L2's size, then read it.
+
+        The reads write back what the memset left dirty and pass through every SM's L1. Clean lines cost the
+        next kernel nothing to replace, as invalid ones (ncu's `--cache-control all`) do not.
         """
         if self._flush_buffer is None:
             self._flush_buffer = self._cupy.empty(max(2 * self._l2_bytes, 1 << 26), dtype=self._numpy.uint8)
-        self._flush_buffer.data.memset_async(0, self._flush_buffer.nbytes)
+        size = self._flush_buffer.nbytes
+        self._flush_buffer.data.memset_async(0, size)
+        words = self._numpy.int64(size // 16)
+        self._read_kernel(self._read_grid, (256,), (self._flush_buffer, words))
 
     def _read_clock(self, table: Any) -> float | None:
         _, clocks = self._windows(table)

@@ -65,7 +65,9 @@ Protocol = QuickProtocol | ArticleProtocol
 def time_kernel(timer: Timer, name: str, protocol: Protocol) -> Timing:
     """One round: warm up, then batches until the protocol's stop rule speaks."""
     each = timer.warm(name, protocol.warm_up)
-    inner = 1 if each >= SHORT_LAUNCH else round(5 * SHORT_LAUNCH / max(each, 1e-7))
+    # Only the first launch after a flush is cold, so cold launches are never timed in groups.
+    alone = protocol.cold or each >= SHORT_LAUNCH
+    inner = 1 if alone else round(5 * SHORT_LAUNCH / max(each, 1e-7))
     launches = launches_per_batch(each * inner)
     # A spin ahead of every batch would lower the power of long kernels for nothing.
     lead_in = each < 2 * SHORT_LAUNCH and not protocol.cold

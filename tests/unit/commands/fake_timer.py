@@ -46,6 +46,7 @@ class FakeTimer:
     def batch(
         self, name: str, launches: int, *, inner: int = 1, cold: bool = False, lead_in: bool = False
     ) -> Batch:
+        assert not cold or inner == 1
         assert lead_in == (not cold and self._of(name) < 40e-6)
         each = self._of(name) * (1.2 if cold else 1.0)
         times = tuple((each * np.exp(self._random.normal(0, self._noise, launches))).tolist())

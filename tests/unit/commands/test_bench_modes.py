@@ -153,6 +153,19 @@ def test_cold_is_said(tmp_path: Path) -> None:
     assert record.results[0]["time"] == pytest.approx(1.2 * TIME, rel=1e-2)
 
 
+def test_short_cold_launches_are_timed_one_by_one(tmp_path: Path) -> None:
+    shown, record = _run(
+        tmp_path,
+        {"x": 4e-6},
+        lambda s: modes.time(s, _jobs(["x"]), modes.protocol_of("quick", 0, True)),
+    )
+    (result,) = record.results
+    assert result["launches_per_sample"] == 1
+    assert result["time"] == pytest.approx(1.2 * 4e-6, rel=1e-2)
+    assert result["energy_per_launch"] is None
+    assert any("one by one" in note for note in shown[0].notes)
+
+
 def test_pairs_find_a_slower_kernel(tmp_path: Path) -> None:
     shown, record = _run(
         tmp_path, {"x": TIME, "y": 1.02 * TIME}, lambda s: modes.compare(s, _jobs(["x", "y"]), 60)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 SM_COUNT = 132
+L2_BYTES = 50 << 20
 
 
 class VirtualGpu:
@@ -18,15 +19,25 @@ class VirtualGpu:
         self.now = 1.0
         self.clock = clock
         self.flushes = 0
+        self.l2 = "hot"  # hot: the kernel's data; dirty, clean: something else's
         self.offsets = np.random.default_rng(7).integers(1, 10**12, SM_COUNT)
 
     def kernel(self, seconds: float) -> Callable[[], None]:
-        """A launch that takes `seconds`."""
+        """A launch that takes `seconds`, and half as much again where something else is in L2 (and the more
+        where that must be written back).
+        """
 
         def launch() -> None:
-            self.now += seconds
+            self.now += seconds * {"hot": 1.0, "clean": 1.5, "dirty": 1.7}[self.l2]
+            self.l2 = "hot"
 
         return launch
+
+    def _read(self, _grid: Any, _block: Any, arguments: tuple[Any, ...]) -> None:
+        buffer, words = arguments
+        assert 16 * int(words) == buffer.nbytes
+        self.now += 50e-6
+        self.l2 = "clean"
 
     def _stamp(self, _grid: Any, _block: Any, arguments: tuple[Any, ...]) -> None:
         table, row, columns = arguments
@@ -62,6 +73,7 @@ class VirtualGpu:
                 assert size == self.nbytes
                 gpu.flushes += 1
                 gpu.now += 50e-6
+                gpu.l2 = "dirty" if size >= 2 * L2_BYTES else gpu.l2
 
         class Module:
             def __init__(self, code: str, options: tuple[str, ...]) -> None:
@@ -69,10 +81,11 @@ class VirtualGpu:
                 assert options
 
             def get_function(self, name: str) -> Any:
-                return {"perfkit_stamp": gpu._stamp, "perfkit_spin": gpu._spin}[name]
+                kernels = {"stamp": gpu._stamp, "spin": gpu._spin, "read": gpu._read}
+                return kernels[name.removeprefix("perfkit_")]
 
         runtime = types.SimpleNamespace(
-            getDeviceProperties=lambda _id: {"multiProcessorCount": SM_COUNT, "l2CacheSize": 1 << 20}
+            getDeviceProperties=lambda _id: {"multiProcessorCount": SM_COUNT, "l2CacheSize": L2_BYTES}
         )
         stream = types.SimpleNamespace(synchronize=lambda: None)
         cuda = types.SimpleNamespace(

@@ -40,9 +40,18 @@ def test_groups_are_divided_by_their_launches(gpu: Any) -> None:
 
 
 def test_cold_flushes_before_each_launch_outside_the_events(gpu: Any) -> None:
-    batch = Meter().batch(gpu.kernel(1e-3), 20, cold=True)
+    meter = Meter()
+    batch = meter.batch(gpu.kernel(1e-3), 20, cold=True)
     assert gpu.flushes == 20
-    assert batch.times == pytest.approx([1e-3] * 20, rel=1e-9)
+    assert batch.times == pytest.approx([1.5e-3] * 20, rel=1e-9), (
+        "every launch finds L2 clean and empty of it"
+    )
+    assert meter.batch(gpu.kernel(1e-3), 2).times == pytest.approx([1e-3] * 2, rel=1e-9)
+
+
+def test_only_the_first_launch_after_a_flush_is_cold(gpu: Any) -> None:
+    with pytest.raises(ValueError, match="only the first"):
+        Meter().batch(gpu.kernel(1e-3), 20, inner=5, cold=True)
 
 
 def test_the_lead_in_is_outside_the_events_and_the_clock(gpu: Any) -> None:
