@@ -28,11 +28,12 @@ PASSES = 0.05
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What a run says of a launch and the report does not: profiling options, and its work in FLOPs or
-    NaN.
+    NaN. `called` is what the user calls it, for two launches of one name.
     """
 
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     work: float = float("nan")
+    called: str = ""
 
 
 def check_comparable(

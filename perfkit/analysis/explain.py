@@ -56,9 +56,10 @@ def explain(
     if wall_clock is not None and work_ratio == 1:
         verdict = compare.with_timings(verdict, log_ratio, wall_clock)
     found = factors.factors(one, other, before, after, work_ratio)
+    side_a, side_b = _apart(_side(one, len(a)), _side(other, len(b)), origin_a, origin_b)
     result = Comparison(
-        a=_side(one, len(a)),
-        b=_side(other, len(b)),
+        a=side_a,
+        b=side_b,
         verdict=verdict,
         log_ratio=log_ratio,
         factors=found,
@@ -83,6 +84,24 @@ def _side(evaluated: Evaluated, repeats: int) -> Side:
         duration=evaluated.number("duration"),
         repeats=repeats,
     )
+
+
+def _apart(
+    a: Side, b: Side, origin_a: compare.Origin | None, origin_b: compare.Origin | None
+) -> tuple[Side, Side]:
+    """Sides that bear one name (a kernel of two runs, or a repeated one) under names that differ."""
+    called = [origin.called if origin is not None else "" for origin in (origin_a, origin_b)]
+    choices = (
+        (a.label, b.label),
+        (f"{a.label} {a.problem}", f"{b.label} {b.problem}"),
+        (called[0], called[1]),
+        (f"{a.label} #{a.launch.launch}", f"{b.label} #{b.launch.launch}"),
+        (f"{a.label} of {a.launch.report}", f"{b.label} of {b.launch.report}"),
+    )
+    for one, other in choices:
+        if one and other and one != other:
+            return replace(a, label=one), replace(b, label=other)
+    return a, b
 
 
 def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:

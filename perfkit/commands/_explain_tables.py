@@ -60,7 +60,7 @@ def comparison_tables(result: Comparison, *, everything: bool = False) -> list[T
 
 
 def _called(side: Any) -> str:
-    problem = f" {side.problem}" if side.problem else ""
+    problem = f" {side.problem}" if side.problem and not side.label.endswith(side.problem) else ""
     repeats = f" ({side.repeats} launches)" if side.repeats > 1 else ""
     return f"{side.label}{problem}{repeats}"
 

@@ -154,7 +154,7 @@ def _of_report(sources: Sources, path: Path, which: str | None, text: str) -> li
     for problem in problems:
         _refuse_several([one for one in picked if one.launch.problem == problem], text)
     return [
-        Chosen(text, tuple(one for one in picked if one.launch.problem == problem), Origin())
+        Chosen(text, tuple(one for one in picked if one.launch.problem == problem), Origin(called=text))
         for problem in problems
     ]
 
@@ -196,7 +196,7 @@ def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
                 picked = (together(picked),)
             _refuse_several(picked, text)
             work = entry.flops if entry is not None and entry.flops > 0 else float("nan")
-            found.append(Chosen(text, picked, Origin(record.options, work), record, entry))
+            found.append(Chosen(text, picked, Origin(record.options, work, text), record, entry))
     if not found:
         raise UsageError(
             f"there is no kernel {kernel!r} in run {run}",

@@ -29,8 +29,9 @@ def wall_clock(one: Chosen, other: Chosen, bench: str | None) -> WallClock | Non
         if compared is not None:
             return compared
         a, b = _result(records, one), _result(records, other)
-        if a is not None and b is not None:
-            return _of(a, b, records[-1].id)
+        # One timing that both sides find (one source, profiled twice) says nothing of their difference.
+        if a is not None and b is not None and a[1] is not b[1]:
+            return _of(a[1], b[1], " and ".join(dict.fromkeys((a[0].id, b[0].id))))
     if bench is not None:
         raise UsageError(
             f"run {bench} does not time both {one.text} and {other.text} at this problem on this GPU",
@@ -55,20 +56,33 @@ def _candidates(a: RunRecord, b: RunRecord, bench: str | None) -> Iterator[list[
 
 
 def _held(records: list[RunRecord], side: Chosen) -> Iterator[tuple[RunRecord, Mapping[str, Any]]]:
-    """Results on the side's GPU, newest run first."""
+    """Results on the side's GPU and of its source, newest run first."""
     wanted = side.record.gpu.uuid if side.record is not None and side.record.gpu is not None else ""
     for record in reversed(records):
-        if not wanted or (record.gpu is not None and record.gpu.uuid == wanted):
+        on_gpu = not wanted or (record.gpu is not None and record.gpu.uuid == wanted)
+        if on_gpu and _of_its_source(record, side):
             yield from ((record, result) for result in record.results)
 
 
-def _result(records: list[RunRecord], side: Chosen) -> Mapping[str, Any] | None:
+def _of_its_source(record: RunRecord, side: Chosen) -> bool:
+    """Whether `record` has the side's kernel, where it has it, from the same source and flags."""
+    if side.kernel is None or not side.kernel.build:
+        return True
+    builds = [kernel.build for kernel in record.kernels if kernel.label == side.kernel.label and kernel.build]
+    return all(
+        build.get(what) == side.kernel.build.get(what)
+        for build in builds
+        for what in ("source_hash", "flags")
+    )
+
+
+def _result(records: list[RunRecord], side: Chosen) -> tuple[RunRecord, Mapping[str, Any]] | None:
     """The newest timing of the side's kernel and problem."""
     launch = side.launches[0].launch
-    for _, result in _held(records, side):
+    for record, result in _held(records, side):
         named = (result.get("kind", "bench"), result.get("label"), result.get("problem"))
         if named == ("bench", launch.label, launch.problem) and result.get("time"):
-            return result
+            return record, result
     return None
 
 
@@ -86,6 +100,7 @@ def _comparison(records: list[RunRecord], one: Chosen, other: Chosen) -> WallClo
             result.get("kind") != "comparison"
             or result.get("problem") != problem
             or order not in (labels, labels[::-1])
+            or not _of_its_source(record, other)
             or result.get("handicap")
         ):
             continue

@@ -178,6 +178,44 @@ def test_event_timings_stand_beside_those_of_ncu(tmp_path: Path, sources: Source
         wall_clock(one, other, "20260102")
 
 
+def built(path: Path, source: str) -> Path:
+    """The run again, with its kernels built from a source of that hash."""
+    document = json.loads((path / "run.json").read_text())
+    for kernel in document["kernels"]:
+        kernel["build"] = {"source_hash": source, "flags": ["-O3"]}
+    (path / "run.json").write_text(json.dumps(document))
+    return path
+
+
+def test_each_of_two_sources_has_its_own_event_timings(tmp_path: Path, sources: Sources) -> None:
+    old, new = launch("k6", duration=1e-3), launch("k6", duration=0.8e-3)
+    built(store_run(tmp_path, sources, "1_profile", [old]), "old")
+    built(store_run(tmp_path, sources, "2_profile", [new]), "new")
+    timed = (bench_result("k6", 1.0, 2e9),)
+    built(store_run(tmp_path, sources, "3_bench", [old], what="bench", results=timed), "old")
+    one, other = choose(sources, ["1_profile:k6", "2_profile:k6"], "n=64")
+    # The new source was not timed, and the old one's timing says nothing of it.
+    assert wall_clock(one, other, None) is None
+    timed = (bench_result("k6", 0.75, 2e9),)
+    built(store_run(tmp_path, sources, "4_bench", [new], what="bench", results=timed), "new")
+    held = wall_clock(one, other, None)
+    assert held is not None
+    assert (held.time_a, held.time_b, held.source) == (1.0, 0.75, "run 3_bench and 4_bench")
+
+
+def test_one_timing_is_no_evidence_for_two_profiles_of_one_source(tmp_path: Path, sources: Sources) -> None:
+    for name in ("1_profile", "2_profile"):
+        store_run(tmp_path, sources, name, [launch("k6")])
+    timed = (bench_result("k6", 1.0, 2e9),)
+    store_run(tmp_path, sources, "3_bench", [], what="bench", results=timed)
+    one, other = choose(sources, ["1_profile:k6", "2_profile:k6"], "n=64")
+    assert wall_clock(one, other, None) is None
+    # And the two sides bear one label: they are called as the user called them.
+    result = explain(one.launches, other.launches, origin_a=one.origin, origin_b=other.origin)
+    assert (result.a.label, result.b.label) == ("1_profile:k6", "2_profile:k6")
+    assert result.sentences[0].startswith("2_profile:k6 and 1_profile:k6 take the same time")
+
+
 def test_interleaved_pairs_are_the_better_evidence(tmp_path: Path, sources: Sources) -> None:
     pairs = {
         "kind": "comparison",
