@@ -61,13 +61,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under columns; `notes` are printed under it (never in csv)."""
+    """Rows of cells under columns; `lead` is said above it and `notes` under it (neither in csv)."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = field(default=())
+    lead: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
         for row in self.rows:

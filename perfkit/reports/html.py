@@ -18,8 +18,10 @@ def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa:
 
 
 def fragment(table: Table) -> str:
-    """One table with its notes."""
+    """One table, its lead as paragraphs above it and its notes below."""
     body, notes = table_parts(table)
+    lead = "".join(f"<p>{escape(visible(sentence))}</p>\n" for sentence in table.lead)
+    body = lead + body
     return f"{body}\n{notes}\n" if notes else f"{body}\n"
 
 

@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
-    """{"schema_version", "perfkit_version", "tables": [{name, title, columns, rows, notes}]}."""
+    """{"schema_version", "perfkit_version", "tables": [{name, title, lead (where there is one), columns, rows, notes}]}."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "perfkit_version": __version__,
@@ -26,6 +26,7 @@ def _table(table: Table) -> dict[str, Any]:
     return {
         "name": table.name,
         "title": table.title,
+        **({"lead": list(table.lead)} if table.lead else {}),
         "columns": [
             {"name": column.name, "title": column.title, "unit": column.unit, "doc": column.doc}
             for column in table.columns

@@ -45,6 +45,7 @@ def _table(text: TextTable, name: str) -> str:
         f"\\centering{size}",
         f"\\caption{{{escape(text.title)}}}",
         f"\\label{{tab:{label}}}",
+        *[f"\\parbox{{\\linewidth}}{{{escape(sentence)}}}\\par\\smallskip" for sentence in text.lead],
         # A wide table shrinks to the line, a narrow one keeps its size.
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
         f"\\begin{{tabular}}{{{spec}}}",

@@ -42,6 +42,7 @@ class TextTable:
     rows: tuple[tuple[TextCell, ...], ...]
     notes: tuple[str, ...]
     rows_carry_units: bool = False
+    lead: tuple[str, ...] = ()
 
 
 def lay_out(table: Table, limit: int = NAME_LIMIT) -> TextTable:
@@ -61,6 +62,7 @@ def lay_out(table: Table, limit: int = NAME_LIMIT) -> TextTable:
         rows=rows,
         notes=tuple(visible(note) for note in (*notes.lines(), *table.notes)),
         rows_carry_units=by_row,
+        lead=tuple(visible(sentence) for sentence in table.lead),
     )
 
 

@@ -27,6 +27,8 @@ def escape(text: str) -> str:
 
 def _table(text: TextTable) -> str:
     lines = [f"### {escape(text.title)}", ""] if text.title else []
+    for sentence in text.lead:
+        lines += [escape(sentence), ""]
     grid = [
         [escape(header) for header in text.headers],
         *[[_cell(cell) for cell in row] for row in text.rows],

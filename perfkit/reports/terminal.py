@@ -50,6 +50,11 @@ def _print(console: Console, text: TextTable, sticky: int, width: int) -> None:
 
     if text.title:
         console.print(Text(text.title, style="bold"))
+    for sentence in text.lead:
+        for line in textwrap.wrap(sentence, width, subsequent_indent="  ") or [""]:
+            console.print(Text(line))
+    if text.lead:
+        console.print()
     columns = [_column(text, index) for index in range(len(text.headers))]
     widths = [max(cells(line) for line in column) for column in columns]
     for number, block in enumerate(_blocks(widths, sticky, width)):
