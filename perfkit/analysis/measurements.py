@@ -10,6 +10,7 @@ from typing import Any
 
 from perfkit.analysis.derived import Derive
 from perfkit.analysis.flops import counted_flops
+from perfkit.analysis.timings import timings
 from perfkit.errors import NotComparableError, UsageError
 from perfkit.model import Evaluated, RunRecord, Status
 from perfkit.model.measurements import Measurements, Source, Traced
@@ -71,7 +72,7 @@ def gather(
     gpu, capability = _one_gpu(evaluated, records)
     warnings: list[str] = []
     launches = _representatives(evaluated, records, files, warnings)
-    results = _bench_results(records)
+    results = timings(records)
     kernels = _order(launches, results, records)
     if not kernels:
         raise UsageError("no launch and no timing in what was given", "Give a run or a report.")
@@ -194,22 +195,6 @@ def _repeated(labels: Iterable[str]) -> set[str]:
 def _duration(item: Evaluated) -> float:
     duration = item.number("duration")
     return duration if duration == duration else -1.0
-
-
-def _bench_results(
-    records: Sequence[RunRecord],
-) -> dict[tuple[str, str], tuple[RunRecord, Mapping[str, Any]]]:
-    """The bench result of each (label, problem); of several, the hot-cache one of the latest run."""
-    found: dict[tuple[str, str], tuple[RunRecord, Mapping[str, Any]]] = {}
-    for record in sorted(records, key=lambda record: record.started):
-        for result in record.results:
-            if result.get("kind", "bench") != "bench":
-                continue
-            key = (str(result["label"]), str(result["problem"]))
-            if key in found and result.get("cache") == "cold" and found[key][1].get("cache") != "cold":
-                continue
-            found[key] = (record, result)
-    return found
 
 
 def _order(

@@ -19,12 +19,13 @@ from typing import Any
 
 from perfkit.analysis.definitions import load_devices
 from perfkit.analysis.metrics import MetricSets, load_metric_sets
+from perfkit.analysis.timings import COLD, Key, cache_of, profiled_caches, timings
 from perfkit.model import Launch, MetricValue, RunRecord, Status
-from perfkit.model.peak import Closure, PeakCheck
+from perfkit.model.peak import Closure, PeakCheck, TimedShare
 
 CLOSES = 0.001  # fraction of peak: 0.1 point
 NEARLY = 0.005  # counters of different replay passes differ by about this
-TIMED = 0.01  # event timing and ncu run with other caches and clocks
+TIMED = 0.01  # event timing runs at another moment, maybe at another clock
 
 FACTORS = ("issue_rate", "fma_share", "active_fraction", "lane_factor", "lane_fraction")
 _METRICS = (
@@ -48,8 +49,6 @@ _SMS = "device__attribute_multiprocessor_count"
 _SCHEDULERS = "device__attribute_num_schedulers_per_multiprocessor"
 _FULL_WARPS = "FMAs were counted as threads / 32, so the predicated-off lanes are in the FMA share"
 
-Key = tuple[str, str]  # label, problem
-
 
 def counters(sets: MetricSets | None = None) -> tuple[str, ...]:
     """What to read from a report for the check, on any chip."""
@@ -71,11 +70,11 @@ def check_launches(
     sets: MetricSets | None = None,
     *,
     flops: Mapping[Key, float] | None = None,
-    timed: Mapping[Key, float] | None = None,
+    timed: Mapping[Key, TimedShare] | None = None,
 ) -> list[PeakCheck]:
     """One check a launch, in order; every launch is in the result.
 
-    `flops` and `timed` (event-timed share of peak) are by (label, problem). Both speak of all launches of
+    `flops` and `timed` are by (label, problem). Both speak of all launches of
     a label together, so they are used only where the label has one launch in
     its report (a library call may make
     several).
@@ -94,7 +93,7 @@ def check_launches(
 
 
 def _check(
-    launch: Launch, sets: MetricSets, flops: float | None, timed: float | None, of_label: int
+    launch: Launch, sets: MetricSets, flops: float | None, timed: TimedShare | None, of_label: int
 ) -> PeakCheck:
     metrics = sets.evaluate(launch, _METRICS).metrics
     factors = _factors(metrics)
@@ -118,8 +117,6 @@ def _check(
         reason = _join(
             reason, f"one of {of_label} launches of {launch.label}: compared with ncu's count only"
         )
-    if full is not None and timed is not None and abs(full - timed) > TIMED:
-        reason = _join(reason, _timed_reason(full - timed))
     return PeakCheck(
         launch=launch.id,
         kernel=launch.label,
@@ -130,9 +127,10 @@ def _check(
         full=full,
         counted=counted,
         work=work,
-        timed=timed,
+        timed=timed.share if timed else None,
         closure=closure,
         reason=reason,
+        timing=timed,
     )
 
 
@@ -208,8 +206,12 @@ def _other_work(metrics: Mapping[str, MetricValue]) -> bool:
 
 
 def _missing(factors: Mapping[str, MetricValue]) -> str:
-    names = [name.replace("_", " ") for name, value in factors.items() if math.isnan(value.number)]
-    return f"missing: {', '.join(names)} (the notes of those cells name the counters)"
+    names = [
+        name.replace("_", " ").replace("fma", "FMA")
+        for name, value in factors.items()
+        if math.isnan(value.number)
+    ]
+    return f"missing: {', '.join(names)} (the notes name the counters)"
 
 
 def _why_open(launch: Launch, full: float, counted: float | None, work: float | None) -> str:
@@ -228,39 +230,39 @@ def _why_open(launch: Launch, full: float, counted: float | None, work: float | 
     return "; ".join(told) or "counters of different replay passes: each pass runs the kernel again"
 
 
-def _timed_reason(gap: float) -> str:
-    more = "above" if gap > 0 else "below"
-    return (
-        f"{abs(gap) * 100:.1f} points {more} the event timing: ncu ran it with other caches or another clock"
-    )
-
-
 def run_flops(records: Iterable[RunRecord]) -> dict[Key, float]:
     """FLOPs of the work model by (label, problem)."""
     return {(k.label, k.problem): k.flops for record in records for k in record.kernels if k.flops}
 
 
-def run_timed(records: Sequence[RunRecord]) -> dict[Key, float]:
-    """Event-timed share of peak by (label, problem), of the newest record that has one; hot cache only.
+def run_timed(records: Sequence[RunRecord]) -> dict[Key, TimedShare]:
+    """Event-timed share of peak by (label, problem), with cold caches where ncu flushed them and a run timed
+    it so (analysis/timings.py).
 
     A timing of another source than the one that was profiled is left out: see `other_builds`.
     """
     profiled = _sources(record for record in records if record.reports)
-    found: dict[Key, float] = {}
-    for record in sorted(records, key=lambda r: r.started):
-        timed = _sources([record])
-        for result in record.results:
-            key = (str(result.get("label")), str(result.get("problem")))
-            if _is_timing(result) and not _differ(profiled.get(key), timed.get(key)):
-                found[key] = float(result["share_of_peak"])
-    return found
+    timed = {id(record): _sources([record]) for record in records}
+    caches = profiled_caches(records)
+
+    def usable(record: RunRecord, result: Mapping[str, Any]) -> bool:
+        key = (str(result["label"]), str(result["problem"]))
+        return result.get("share_of_peak") is not None and not _differ(
+            profiled.get(key), timed[id(record)].get(key)
+        )
+
+    found = timings(records, wanted=lambda key: caches.get(key, COLD), usable=usable)
+    return {
+        key: TimedShare(float(result["share_of_peak"]), cache_of(result), caches.get(key, ""), record.id)
+        for key, (record, result) in found.items()
+    }
 
 
 def other_builds(records: Sequence[RunRecord]) -> list[Key]:
     """What was timed, but only of another source or with other flags than what was profiled."""
     profiled = _sources(record for record in records if record.reports)
-    timed = {(str(r["label"]), str(r["problem"])) for one in records for r in one.results if _is_timing(r)}
-    return sorted(key for key in timed - run_timed(records).keys() if key in profiled)
+    timed = timings(records, usable=lambda _record, result: result.get("share_of_peak") is not None)
+    return sorted(key for key in timed.keys() - run_timed(records).keys() if key in profiled)
 
 
 def _sources(records: Iterable[RunRecord]) -> dict[Key, tuple[Any, ...]]:
@@ -278,14 +280,6 @@ def _sources(records: Iterable[RunRecord]) -> dict[Key, tuple[Any, ...]]:
 
 def _differ(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> bool:
     return one is not None and other is not None and one != other
-
-
-def _is_timing(result: Mapping[str, Any]) -> bool:
-    return (
-        result.get("kind") == "bench"
-        and result.get("cache") == "hot"
-        and result.get("share_of_peak") is not None
-    )
 
 
 def _counter(launch: Launch, name: str, default: float = math.nan) -> float:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from perfkit.model import Cell, Column, MetricValue, Status, Table
+from perfkit.analysis.peak_model import TIMED
+from perfkit.analysis.timings import COLD, HOT
+from perfkit.model import Cell, Column, LaunchId, MetricValue, Status, Table
 from perfkit.model.peak import Closure, PeakCheck
 
-_LONG = 12  # rows from which on reasons are folded by kind
+_LONG = 12  # launches from which on reasons are folded by kind
+_HOW = {HOT: "launches back to back", COLD: "caches flushed before each launch"}
+_POINTER = " (the notes name the counters)"
+_UNLIKE = {
+    (HOT, COLD): "where ncu flushed them: launches that live off the caches are faster here (`perfkit bench "
+    "--cold` times them alike)",
+    (COLD, HOT): "where ncu did not: launches that live off the caches are slower here",
+}
 
 COLUMNS = (
     Column("kernel", "kernel"),
@@ -30,6 +39,14 @@ COLUMNS = (
     Column("work_residual", "off work", "point", 3, "model - by work"),
     Column("timed", "timed", "fraction", 2, "share of peak by event timing (perfkit bench)"),
     Column("timed_residual", "off timed", "point", 2, "model - timed"),
+    Column("timed_cache", "caches", "", None, "hot: launches back to back; cold: flushed before each launch"),
+)
+UNTOLD_COLUMNS = (
+    Column("report", "report"),
+    Column("numbers", "launches"),
+    Column("count", "count", "", 0),
+    Column("verdict", "verdict"),
+    Column("kernels", "kernels"),
 )
 # Left out where no row has them (a report without a run knows neither work nor timing), or where they
 # change nothing in any row.
@@ -39,9 +56,74 @@ _OPTIONAL: dict[str, float | None] = {
     "work_residual": None,
     "timed": None,
     "timed_residual": None,
+    "timed_cache": None,
     "lane_factor": 1.0,
     "lane_fraction": 1.0,
 }
+
+
+def peak_tables(checks: Sequence[PeakCheck], *, fold: bool = True) -> list[Table]:
+    """One row a launch, in one table; with `fold`, many launches without a share get a table of their own.
+
+    There they are one row a report and reason. Every launch is in one of the two.
+    """
+    untold = [check for check in checks if check.full is None]
+    if not fold or len(untold) < _LONG:
+        return [peak_table(checks)]
+    told = [check for check in checks if check.full is not None]
+    return [*([peak_table(told)] if told else []), untold_table(untold)]
+
+
+def untold_table(checks: Sequence[PeakCheck]) -> Table:
+    """Launches without a share of peak: a row a report and reason."""
+    groups: dict[tuple[str, Closure, str], list[PeakCheck]] = {}
+    for check in checks:
+        groups.setdefault((check.launch.report, check.closure, check.reason), []).append(check)
+    names = _report_names(checks)
+    needed = {
+        f"{_said(name)}: {value.reason}": None
+        for check in checks
+        if check.reason.startswith("missing")
+        for name, value in check.factors.items()
+        if value.value is None and value.reason
+    }
+    return Table(
+        name="model_untold",
+        title="launches without a share of FP32 peak",
+        columns=UNTOLD_COLUMNS,
+        rows=tuple(
+            (
+                Cell(names[report]),
+                Cell(_numbers([check.launch for check in those])),
+                Cell(len(those)),
+                Cell(str(closure), note=reason.removesuffix(_POINTER)),
+                Cell(_listed(list(dict.fromkeys(check.kernel for check in those)))),
+            )
+            for (report, closure, reason), those in groups.items()
+        ),
+        notes=tuple(needed),
+    )
+
+
+def _said(factor: str) -> str:
+    return factor.replace("_", " ").replace("fma", "FMA")
+
+
+def _numbers(launches: Sequence[LaunchId]) -> str:
+    """ "0-3, 7": launch numbers, neighbours joined; "1.0" is launch 0 of range 1."""
+    spans: list[list[LaunchId]] = []
+    for launch in launches:
+        last = spans[-1][-1] if spans else None
+        if last is not None and (launch.range, launch.launch) == (last.range, last.launch + 1):
+            spans[-1].append(launch)
+        else:
+            spans.append([launch])
+    ends = [dict.fromkeys(_inside(one) for one in (span[0], span[-1])) for span in spans]
+    return ", ".join("-".join(end) for end in ends)
+
+
+def _inside(launch: LaunchId) -> str:
+    return f"{launch.launch}" if launch.range == 0 else f"{launch.range}.{launch.launch}"
 
 
 def peak_table(checks: Sequence[PeakCheck]) -> Table:
@@ -49,6 +131,9 @@ def peak_table(checks: Sequence[PeakCheck]) -> Table:
     names = _report_names(checks)
     rows = [_row(check, names) for check in checks]
     kept = [index for index, column in enumerate(COLUMNS) if not _idle(column.name, index, rows)]
+    if not any(check.problem for check in checks):
+        # Only the launch tells rows apart, so it leads, and every block of a wide table repeats it.
+        kept.sort(key=lambda index: COLUMNS[index].name != "launch")
     return Table(
         name="model",
         title="share of FP32 FMA peak: the model against measurement",
@@ -83,13 +168,13 @@ def _row(check: PeakCheck, names: Mapping[str, str]) -> tuple[Cell, ...]:
         _share(check.work_residual, check),
         _share(check.timed, check),
         _share(check.timed_residual, check),
+        Cell(check.timing.cache if check.timing and check.timed is not None else ""),
     )
 
 
 def _where(check: PeakCheck, names: Mapping[str, str]) -> str:
-    launch = check.launch
-    inside = f"{launch.launch}" if launch.range == 0 else f"{launch.range}.{launch.launch}"
-    return f"{names[launch.report]}:{inside}" if len(names) > 1 else inside
+    inside = _inside(check.launch)
+    return f"{names[check.launch.report]}:{inside}" if len(names) > 1 else inside
 
 
 def _report_names(checks: Sequence[PeakCheck]) -> dict[str, str]:
@@ -113,14 +198,42 @@ def _share(value: float | None, check: PeakCheck) -> Cell:
 
 
 def _notes(checks: Sequence[PeakCheck], names: Mapping[str, str]) -> list[str]:
+    notes = [*_timing_notes(checks)]
     said = [check for check in checks if check.reason]
     if len(said) < _LONG:
-        return [f"{check.kernel} {check.problem} ({_where(check, names)}): {check.reason}" for check in said]
+        notes += [
+            f"{check.kernel} {check.problem} ({_where(check, names)}): {check.reason}" for check in said
+        ]
+        return notes
     # Many launches: say each reason once, with the launches it is about.
     reasons: dict[str, list[str]] = {}
     for check in said:
         reasons.setdefault(check.reason, []).append(_where(check, names))
-    return [f"{_listed(where)}: {reason}" for reason, where in reasons.items()]
+    return notes + [f"{_listed(where)}: {reason}" for reason, where in reasons.items()]
+
+
+def _timing_notes(checks: Sequence[PeakCheck]) -> Iterator[str]:
+    """With which caches launches were timed, and which of them are off by more than a point: once a kind."""
+    kinds: dict[tuple[str, str], list[PeakCheck]] = {}
+    for check in checks:
+        if check.timing is not None and check.timed is not None:
+            kinds.setdefault((check.timing.cache, check.timing.profiled), []).append(check)
+    for (cache, profiled), those in kinds.items():
+        alike = "as under ncu" if cache == profiled else _UNLIKE.get((cache, profiled), "")
+        some = f" ({len(those)} launches)" if len(kinds) > 1 else ""
+        yield f"timed {cache}{some}: {_HOW[cache]}{alike and ', '}{alike}"
+        far = [check for check in those if abs(check.timed_residual or 0.0) > TIMED]
+        if far:
+            gaps = sorted(abs(check.timed_residual or 0.0) * 100 for check in far)
+            span = f"{gaps[0]:.1f}" + (f" to {gaps[-1]:.1f}" if len(gaps) > 1 else "")
+            yield f"timed {cache}, more than 1 point off ({span}): {_by_problem(far)}"
+
+
+def _by_problem(checks: Sequence[PeakCheck]) -> str:
+    problems: dict[str, list[str]] = {}
+    for check in checks:
+        problems.setdefault(check.problem, []).append(check.kernel)
+    return "; ".join(f"{', '.join(kernels)} at {problem}" for problem, kernels in problems.items())
 
 
 def _listed(where: Sequence[str]) -> str:

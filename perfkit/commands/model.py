@@ -44,7 +44,7 @@ def model(
     from perfkit.analysis import peak_model
     from perfkit.analysis.metrics import load_metric_sets
     from perfkit.analysis.report import read_reports
-    from perfkit.commands._model_table import peak_table
+    from perfkit.commands._model_table import peak_tables
 
     records, paths = find_inputs(inputs or [])
     pattern = _pattern(kernel)
@@ -62,7 +62,8 @@ def model(
         warn(f"{label} at {problem} was timed from another source than it was profiled from: time it again")
     if not checks:
         raise UsageError("no launch to check", "Give a profile run, or a report with launches that fit.")
-    emit_tables([peak_table(checks)], output_format, output)
+    # For people many launches without a share are a line a report; for programs each is a row.
+    emit_tables(peak_tables(checks, fold=output_format not in ("csv", "json")), output_format, output)
     note(_summary(checks, len(paths)))
     failed = [report for report in reports if report.error]
     if failed:

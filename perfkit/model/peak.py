@@ -19,6 +19,18 @@ class Closure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TimedShare:
+    """Share of peak by event timing. `cache`: hot or cold; `profiled`: the same of the launch under ncu,
+    "" where no run tells.
+    """
+
+    share: float  # fraction
+    cache: str
+    profiled: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
 class PeakCheck:
     """Shares are fractions of FP32 FMA peak; None where a counter is missing or the share has no meaning.
 
@@ -40,6 +52,7 @@ class PeakCheck:
     timed: float | None
     closure: Closure
     reason: str
+    timing: TimedShare | None = None  # where `timed` is from
 
     @property
     def residual(self) -> float | None:

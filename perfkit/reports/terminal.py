@@ -1,4 +1,4 @@
-"""Tables at a terminal, by rich: aligned decimals, wide tables in blocks of columns under their first."""
+"""Tables at a terminal, by rich: aligned decimals, long texts on several lines, wide tables in blocks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from perfkit.model import Table
 from perfkit.reports.layout import TextCell, TextTable, lay_out
-from perfkit.reports.text import NAME_LIMIT
+from perfkit.reports.wrapping import Width, blocks, cells, fit, width_of, wrap
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
 
-_GAP = 2  # blanks between columns
 _UNBOUNDED = 100_000  # rich must not wrap or shrink what was laid out to fit
 
 
@@ -38,10 +37,7 @@ def render(tables: Sequence[Table], *, width: int, color: bool) -> str:
     for index, table in enumerate(tables):
         if index:
             console.print()
-        text = lay_out(table, limit=max(16, min(NAME_LIMIT, width // 3)))
-        # The unit column stays beside the metric's name when the columns go on in a further block.
-        sticky = 2 if len(table.columns) > 2 and table.columns[1].name == "unit" else 1
-        _print(console, text, sticky, max(width, 20))
+        _print(console, lay_out(table), _sticky(table), max(width, 20))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
@@ -56,11 +52,14 @@ def _print(console: Console, text: TextTable, sticky: int, width: int) -> None:
     if text.lead:
         console.print()
     columns = [_column(text, index) for index in range(len(text.headers))]
-    widths = [max(cells(line) for line in column) for column in columns]
-    for number, block in enumerate(_blocks(widths, sticky, width)):
+    widths = [_width(text, index, column, width) for index, column in enumerate(columns)]
+    for number, block in enumerate(blocks(widths, sticky, width)):
         if number:
             console.print()
-        console.print(_grid(text, columns, block))
+        chosen = [widths[index] for index in block]
+        # A terminal narrower than the key and one column squeezed: the lines run over.
+        room = fit(chosen, width) or [one.least for one in chosen]
+        console.print(_grid(text, columns, dict(zip(block, room, strict=True))))
     if not text.rows:
         console.print(Text("(no rows)", style="dim"))
     for note in text.notes:
@@ -68,7 +67,24 @@ def _print(console: Console, text: TextTable, sticky: int, width: int) -> None:
             console.print(Text(line, style="dim"))
 
 
-def _grid(text: TextTable, columns: list[list[str]], block: list[int]) -> Grid:
+def _sticky(table: Table) -> int:
+    """Leading columns that every block repeats: as many as it takes to tell the rows apart, at most 3."""
+    if len(table.columns) > 2 and table.columns[1].name == "unit":
+        return 2
+    most = min(3, len(table.columns) - 1)
+    keys = [{tuple(cell.value for cell in row[:count]) for row in table.rows} for count in range(1, most + 1)]
+    return next((count for count, key in enumerate(keys, start=1) if len(key) == len(table.rows)), 1)
+
+
+def _width(text: TextTable, index: int, column: list[str], room: int) -> Width:
+    is_number = [row[index].number and text.numeric[index] for row in text.rows]
+    numbers = [line for line, number in zip(column[1:], is_number, strict=True) if number]
+    texts = [line for line, number in zip(column[1:], is_number, strict=True) if not number]
+    return width_of(column[0], numbers, texts, room)
+
+
+def _grid(text: TextTable, columns: list[list[str]], block: dict[int, int]) -> Grid:
+    """The columns of `block` in the widths it gives them."""
     from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
@@ -77,11 +93,15 @@ def _grid(text: TextTable, columns: list[list[str]], block: list[int]) -> Grid:
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
     )
     # Rich's own right alignment strips the blanks that put decimal points under each other.
-    aligned = {index: _align(columns[index], right=text.numeric[index]) for index in block}
-    for index in block:
-        grid.add_column(Text(aligned[index][0]), no_wrap=True)
+    lines = {
+        index: _align([wrap(line, room) for line in columns[index]], right=text.numeric[index])
+        for index, room in block.items()
+    }
+    tallest = max(len(column[0]) for column in lines.values())
+    for column in lines.values():
+        grid.add_column(Text("\n".join([""] * (tallest - len(column[0])) + column[0])), no_wrap=True)
     for row, line in enumerate(text.rows, start=1):
-        grid.add_row(*[Text(aligned[index][row], style=_style(line[index])) for index in block])
+        grid.add_row(*[Text("\n".join(lines[index][row]), style=_style(line[index])) for index in block])
     return grid
 
 
@@ -102,9 +122,11 @@ def _column(text: TextTable, index: int) -> list[str]:
     return lines
 
 
-def _align(column: list[str], *, right: bool) -> list[str]:
-    width = max(cells(line) for line in column)
-    return [" " * (width - cells(line)) + line for line in column] if right else column
+def _align(column: list[list[str]], *, right: bool) -> list[list[str]]:
+    if not right:
+        return column
+    width = max(cells(line) for lines in column for line in lines)
+    return [[" " * (width - cells(line)) + line for line in lines] for lines in column]
 
 
 def _suffix(cell: TextCell) -> str:
@@ -119,30 +141,7 @@ def _after_point(number: str) -> int:
     return len(number) - len(whole)
 
 
-def _blocks(widths: list[int], sticky: int, width: int) -> list[list[int]]:
-    """Indices of the columns of each block: the sticky ones, then as many as fit."""
-    head = list(range(min(sticky, len(widths))))
-    room = width - sum(widths[index] + _GAP for index in head)
-    blocks: list[list[int]] = []
-    used = 0
-    for index in range(len(head), len(widths)):
-        need = widths[index] + _GAP
-        if not blocks or used + need - _GAP > room:
-            blocks.append(list(head))
-            used = 0
-        blocks[-1].append(index)
-        used += need
-    return blocks or [head]
-
-
 def _style(cell: TextCell) -> str:
     if cell.missing:
         return "dim"
     return "yellow" if cell.invalid else ""
-
-
-def cells(text: str) -> int:
-    """Terminal cells that `text` takes (wide characters take two)."""
-    from rich.cells import cell_len
-
-    return cell_len(text)

@@ -5,9 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 from perfkit.commands import _bench_tables
-from perfkit.commands._model_table import peak_table
-from perfkit.model import BenchResult, GpuInfo, LaunchId, MetricValue, PairComparison, SelfTest, Verification
-from perfkit.model.peak import Closure, PeakCheck
+from perfkit.commands._model_table import peak_table, peak_tables
+from perfkit.model import (
+    BenchResult,
+    GpuInfo,
+    LaunchId,
+    MetricValue,
+    PairComparison,
+    SelfTest,
+    Status,
+    Verification,
+)
+from perfkit.model.peak import Closure, PeakCheck, TimedShare
 from perfkit.reports import render
 
 GPU = GpuInfo("NVIDIA H200", "GPU-0", (9, 0), 132)
@@ -115,3 +124,44 @@ def test_model_says_each_reason_once_over_many_launches() -> None:
         for i in range(20)
     ]
     assert peak_table(checks).notes == ("0, 1 and 18 more: not collected",)
+
+
+def test_many_launches_without_a_share_are_a_line_a_report_and_none_is_lost() -> None:
+    missing = {
+        name: MetricValue(name, None, "fraction", Status.NOT_COLLECTED, f"not in the report: {name}")
+        for name in ("issue_rate", "fma_share", "active_fraction", "lane_factor", "lane_fraction")
+    }
+    blank: dict[str, object] = {"two_factor": None, "full": None, "counted": None, "factors": missing}
+    blank |= {"closure": Closure.UNKNOWN, "reason": "missing: issue rate (the notes name the counters)"}
+    lost = [_check(launch=LaunchId("a.ncu-rep", 0, i), **blank) for i in (0, 1, 2, 5)]
+    lost += [_check(launch=LaunchId("b.ncu-rep", 1, i), kernel=f"k{i}", **blank) for i in range(9)]
+    checks = [*lost, _check()]
+    told, untold = peak_tables(checks)
+    assert len(told.rows) == 1
+    assert [[cell.value for cell in row] for row in untold.rows] == [
+        ["a.ncu-rep", "0-2, 5", 4, "cannot tell", "k8"],
+        ["b.ncu-rep", "1.0-1.8", 9, "cannot tell", "k0, k1 and 7 more"],
+    ]
+    assert untold.rows[0][3].note == "missing: issue rate"
+    assert untold.notes[0] == "issue rate: not in the report: issue_rate"
+    (whole,) = peak_tables(checks, fold=False)
+    assert len(whole.rows) == 14
+    assert len(peak_tables(checks[8:])) == 1, "a few stay in the table"
+
+
+def test_the_caches_of_a_timing_are_said_once_a_kind() -> None:
+    cold, hot = (TimedShare(0.7, cache, "cold", "run") for cache in ("cold", "hot"))
+    checks = [
+        _check(kernel="k1", timed=0.7074, timing=cold),
+        _check(kernel="k2", timed=0.7, timing=hot),
+        _check(kernel="k3", timed=0.6, timing=hot),
+        _check(kernel="k4", timed=0.65, timing=hot, problem="n=1024"),
+    ]
+    table = peak_table(checks)
+    index = [column.name for column in table.columns].index("timed_cache")
+    assert [row[index].value for row in table.rows] == ["cold", "hot", "hot", "hot"]
+    assert table.notes[0] == "timed cold (1 launches): caches flushed before each launch, as under ncu"
+    assert table.notes[1].startswith("timed hot (3 launches): launches back to back, where ncu flushed them")
+    assert table.notes[2:] == ("timed hot, more than 1 point off (5.7 to 10.7): k3 at n=4096; k4 at n=1024",)
+    (alone,) = (peak_table(checks[:1]).notes,)
+    assert alone == ("timed cold: caches flushed before each launch, as under ncu",)
