@@ -161,7 +161,10 @@ class Profile:
     def __repr__(self) -> str:
         kernels = list(dict.fromkeys(one.label for one in self.launches))
         shown = ", ".join(kernels[:6]) + (", ..." if len(kernels) > 6 else "")
-        counts = f"{len(self.reports)} reports, {len(self.problems)} problems"
+        counts = ", ".join(
+            f"{number} {word}" + ("" if number == 1 else "s")
+            for number, word in ((len(self.reports), "report"), (len(self.problems), "problem"))
+        )
         return f"Profile({len(self)} launches of {shown}; {counts})"
 
     def _repr_html_(self) -> str:
