@@ -218,7 +218,10 @@ def fill(text: str, measurements: Measurements, name: str, embedded: Mapping[str
             if inner in embedded:
                 return embedded[inner]
             if inner.startswith(("table:", "figure:")):
-                raise UsageError(f"no {inner}", f"There are: {', '.join(embedded)}.")
+                remedy = f"There are: {', '.join(embedded)}."
+                if inner.startswith("figure:"):
+                    remedy += " Figures need -o DIR, where they are written."
+                raise UsageError(f"no {inner}", remedy)
             expression, _, spec = inner.partition("|")
             return _formatted(evaluator.value(evaluator.parse(expression)), spec.strip())
         except (UsageError, MissingError) as error:

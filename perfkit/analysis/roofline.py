@@ -11,7 +11,7 @@ reports them), "architecture" (width per SM from NVIDIA's documents x SMs x cloc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from perfkit.analysis import flops
@@ -21,10 +21,9 @@ from perfkit.analysis.peak_model import fp32_lanes_per_sm
 from perfkit.errors import UsageError
 from perfkit.model import Evaluated, Launch
 from perfkit.model.measurements import Measurements
-from perfkit.model.traced import Ceiling, Roofline, RooflinePoint
+from perfkit.model.traced import LEVEL_NAMES, Ceiling, Roofline, RooflinePoint
 
 LEVELS = ("dram", "l2", "l1")
-_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1/shared"}
 SECTOR = 32  # bytes, a transaction of L1 and L2
 _L1_BYTES_PER_CYCLE = 128  # per SM: 32 banks of 4 bytes (CUDA programming guide, shared memory)
 _SCHEDULERS = 4  # SM sub-partitions, each issuing one warp instruction a cycle, since Volta
@@ -35,6 +34,7 @@ _FFMA_PEAK = (
 )
 _SM_CLOCK = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")
 _SMS = ("launch__sm_count", "device__attribute_multiprocessor_count")
+_BUS = ("device__attribute_memory_clock_rate", "device__attribute_global_memory_bus_width")
 _WAVEFRONTS = ("l1tex__data_pipe_lsu_wavefronts.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
 
 # What the ceilings and points need beside the metrics of the fixed sets. Only constants, clocks and counters
@@ -47,8 +47,7 @@ COUNTERS = (
     *_WAVEFRONTS,
     "sass__inst_executed_per_opcode",
     "sm__inst_executed_pipe_tensor.sum",
-    "device__attribute_memory_clock_rate",
-    "device__attribute_global_memory_bus_width",
+    *_BUS,
     "dram__bytes.sum.peak_sustained",
     "dram__cycles_elapsed.avg.per_second",
     "lts__t_sectors.sum.peak_sustained",
@@ -131,7 +130,7 @@ def _flop_points(
             if moved > 0:
                 points.append(RooflinePoint(kernel, problem, level, work / moved, work / duration))
             else:
-                missing.append(f"{kernel}: no {_NAMES[level]} bytes were counted")
+                missing.append(f"{kernel}: no {LEVEL_NAMES[level]} bytes were counted")
     return points
 
 
@@ -167,7 +166,9 @@ def _flop_ceilings(launches: Iterable[Evaluated], options: Options, missing: lis
         if ceiling is not None:
             found.append(ceiling)
         else:
-            missing.append(f"{_NAMES[level]} bandwidth: the report does not hold what it is computed from")
+            missing.append(
+                f"{LEVEL_NAMES[level]} bandwidth: the report does not hold what it is computed from"
+            )
     return found
 
 
@@ -189,13 +190,15 @@ def _compute_peak(items: Sequence[Evaluated]) -> Ceiling | None:
         per_cycle = first(*(counter(item.launch, name) for name in _FFMA_PEAK))
         if per_cycle * clock > 0:
             origin = f"counters: {per_cycle:g} FMA/cycle x 2 x {clock / 1e6:.0f} MHz"
-            return Ceiling("FP32", "compute", 2 * per_cycle * clock, "FLOP/s", origin)
+            used = (*_FFMA_PEAK, *_SM_CLOCK)
+            return Ceiling("FP32", "compute", 2 * per_cycle * clock, "FLOP/s", origin, used)
     for item in items:
         lanes = fp32_lanes_per_sm(item.launch.compute_capability)
         sms = _sm_count(item.launch)
         if lanes is not None and sms * clock > 0:
             origin = f"architecture: {sms:g} SMs x {lanes} lanes x 2 x {clock / 1e6:.0f} MHz"
-            return Ceiling("FP32", "compute", 2 * sms * lanes * clock, "FLOP/s", origin)
+            used = (*_SMS, *_SM_CLOCK)
+            return Ceiling("FP32", "compute", 2 * sms * lanes * clock, "FLOP/s", origin, used)
     return None
 
 
@@ -210,27 +213,27 @@ def _bandwidth(items: Sequence[Evaluated], level: str) -> Ceiling | None:
 
 def _dram_bandwidth(item: Evaluated, _items: Sequence[Evaluated]) -> Ceiling | None:
     launch = item.launch
-    per_cycle = counter(launch, "dram__bytes.sum.peak_sustained")
-    clock = counter(launch, "dram__cycles_elapsed.avg.per_second")
+    used = ("dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second")
+    per_cycle, clock = (counter(launch, name) for name in used)
     if per_cycle * clock > 0:
         origin = f"counters: {per_cycle:g} byte a cycle x {clock / 1e6:.0f} MHz"
-        return Ceiling("DRAM", "memory", per_cycle * clock, "byte/s", origin)
-    rate = 1e3 * counter(launch, "device__attribute_memory_clock_rate")  # kHz
-    width = counter(launch, "device__attribute_global_memory_bus_width")  # bit
+        return Ceiling("DRAM", "memory", per_cycle * clock, "byte/s", origin, used)
+    kilohertz, width = (counter(launch, name) for name in _BUS)
+    rate = 1e3 * kilohertz
     if rate * width > 0:
         # Two transfers a clock: the attribute is half the data rate for every memory NVIDIA has shipped.
         origin = f"device attributes: {width:g} bit x 2 x {rate / 1e6:.0f} MHz"
-        return Ceiling("DRAM", "memory", 2 * rate * width / 8, "byte/s", origin)
+        return Ceiling("DRAM", "memory", 2 * rate * width / 8, "byte/s", origin, _BUS)
     return None
 
 
 def _l2_bandwidth(item: Evaluated, _items: Sequence[Evaluated]) -> Ceiling | None:
     launch = item.launch
-    per_cycle = counter(launch, "lts__t_sectors.sum.peak_sustained")
-    clock = counter(launch, "lts__cycles_elapsed.avg.per_second")
+    used = ("lts__t_sectors.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second")
+    per_cycle, clock = (counter(launch, name) for name in used)
     if per_cycle * clock > 0:
         origin = f"counters: {per_cycle:g} sectors a cycle x {clock / 1e6:.0f} MHz"
-        return Ceiling("L2", "memory", SECTOR * per_cycle * clock, "byte/s", origin)
+        return Ceiling("L2", "memory", SECTOR * per_cycle * clock, "byte/s", origin, used)
     rate = first(
         counter(launch, "lts__t_sectors.sum.per_second"),
         counter(launch, "lts__t_sectors.sum") / item.number("duration"),
@@ -239,7 +242,13 @@ def _l2_bandwidth(item: Evaluated, _items: Sequence[Evaluated]) -> Ceiling | Non
     # A share near 0 has too few digits to divide by.
     if rate > 0 and share > 0.01:
         origin = "counters: sectors a second over their share of peak"
-        return Ceiling("L2", "memory", SECTOR * rate / share, "byte/s", origin)
+        used = (
+            "lts__t_sectors.sum.per_second",
+            "lts__t_sectors.sum",
+            "gpu__time_duration.sum",
+            "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        )
+        return Ceiling("L2", "memory", SECTOR * rate / share, "byte/s", origin, used)
     return None
 
 
@@ -247,7 +256,8 @@ def _l1_bandwidth(item: Evaluated, items: Sequence[Evaluated]) -> Ceiling | None
     clock, sms = _clock(items), _sm_count(item.launch)
     if clock * sms > 0:
         origin = f"architecture: {sms:g} SMs x {_L1_BYTES_PER_CYCLE} byte x {clock / 1e6:.0f} MHz"
-        return Ceiling("L1/shared", "memory", _L1_BYTES_PER_CYCLE * sms * clock, "byte/s", origin)
+        used = (*_SMS, *_SM_CLOCK)
+        return Ceiling("L1/shared", "memory", _L1_BYTES_PER_CYCLE * sms * clock, "byte/s", origin, used)
     return None
 
 
@@ -265,7 +275,7 @@ def _instruction_points(
             if transactions > 0:
                 points.append(RooflinePoint(kernel, problem, level, count / transactions, count / duration))
             else:
-                missing.append(f"{kernel}: no {_NAMES[level]} bytes were counted")
+                missing.append(f"{kernel}: no {LEVEL_NAMES[level]} bytes were counted")
     return points
 
 
@@ -276,11 +286,11 @@ def _instruction_ceilings(launches: Iterable[Evaluated], options: Options) -> li
     found = []
     if sms * clock > 0:
         origin = f"architecture: {sms:g} SMs x {_SCHEDULERS} schedulers x {clock / 1e6:.0f} MHz"
-        found.append(Ceiling("Issue", "compute", sms * _SCHEDULERS * clock, "inst/s", origin))
+        used = (*_SMS, *_SM_CLOCK)
+        found.append(Ceiling("Issue", "compute", sms * _SCHEDULERS * clock, "inst/s", origin, used))
     measured = {_level(ceiling.name): ceiling for ceiling in options.measured if ceiling.kind == "memory"}
     for level in options.levels:
         ceiling = measured.get(level) or _bandwidth(items, level)
         if ceiling is not None:
-            rate = ceiling.value / SECTOR
-            found.append(Ceiling(ceiling.name, "memory", rate, "transaction/s", ceiling.origin))
+            found.append(replace(ceiling, value=ceiling.value / SECTOR, unit="transaction/s"))
     return found

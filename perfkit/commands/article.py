@@ -12,9 +12,8 @@ from perfkit.commands._console import emit, emit_tables, note, warn
 from perfkit.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
-    from perfkit.model import Table
     from perfkit.model.measurements import Measurements
-    from perfkit.model.traced import TracedTable
+    from perfkit.model.traced import Roofline, TracedTable
 
 
 def article(
@@ -28,7 +27,7 @@ def article(
     ] = None,
     problem: Annotated[
         str | None,
-        typer.Option("-n", "--problem", help="Size of the main tables; default: the largest measured."),
+        typer.Option("-n", "--problem", help="Size of the main tables; default: the one most kernels have."),
     ] = None,
     reference: Annotated[
         str,
@@ -66,17 +65,23 @@ def article(
     from perfkit.analysis.roofline import COUNTERS
     from perfkit.commands._inputs import choose_problem, read_measurements
     from perfkit.reports.article import article_tables
+    from perfkit.reports.figures import traced_roofline
 
     everything = read_measurements(runs, COUNTERS, reference)
     measurements = everything if held else without_held(everything)
     at = choose_problem(measurements, problem)
-    traced = article_tables(measurements, at)
+    data, no_roofline = _roofline(measurements, at)
+    traced = [*article_tables(measurements, at)]
+    if data is not None:
+        traced.append(traced_roofline(measurements, data))
     if trace is not None:
-        emit(_trace(measurements, traced, trace))
+        emit(_trace(measurements, traced, trace, " ".join(runs)))
         return
     embedded: dict[str, str] = {}
     if output is not None:
-        embedded = _write(measurements, traced, at, output)
+        if data is None:
+            warn(f"no roofline: {no_roofline}")
+        embedded = _write(measurements, traced, data, at, output)
     if template is not None:
         _fill(template, everything, embedded or _embed_tables(traced), output)
     if claims is not None:
@@ -85,7 +90,7 @@ def article(
         emit_tables([item.table for item in traced], fmt)
 
 
-def _trace(measurements: Measurements, traced: Sequence[TracedTable], text: str) -> str:
+def _trace(measurements: Measurements, traced: Sequence[TracedTable], text: str, runs: str) -> str:
     from perfkit.reports.article import trace
     from perfkit.reports.provenance import explain_trace
 
@@ -100,15 +105,33 @@ def _trace(measurements: Measurements, traced: Sequence[TracedTable], text: str)
         steps = trace(measurements, traced, table, row, column)
     except KeyError as error:
         raise UsageError(f"--trace {text}: {error.args[0]}", "Choose one of those.") from None
-    if not steps:
-        raise UsageError(
-            f"--trace {text}: that cell is empty, nothing was measured for it", "Give the run that holds it."
-        )
-    return explain_trace(steps)
+    if steps:
+        return explain_trace(steps)
+    shown = next(item.table for item in traced if item.table.name == table)
+    at = [item.name for item in shown.columns].index(column)
+    cell = next(cells[at] for cells in shown.rows if cells[0].value == row)
+    raise UsageError(
+        f"--trace {text}: that cell is empty: {cell.note or 'it has no value in this row'}",
+        f"`perfkit article {runs}` prints the table.",
+    )
+
+
+def _roofline(measurements: Measurements, problem: str) -> tuple[Roofline | None, str]:
+    """The roofline, or None and why there is none."""
+    from perfkit.analysis.roofline import roofline
+
+    try:
+        return roofline(measurements, problem), ""
+    except UsageError as error:
+        return None, error.message
 
 
 def _write(
-    measurements: Measurements, traced: Sequence[TracedTable], problem: str, folder: Path
+    measurements: Measurements,
+    traced: Sequence[TracedTable],
+    data: Roofline | None,
+    problem: str,
+    folder: Path,
 ) -> dict[str, str]:
     """Write everything; returns what templates may embed, by placeholder."""
     from perfkit.reports import SUFFIXES, render
@@ -116,8 +139,8 @@ def _write(
 
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file", "Give -o a folder.")
-    figures, extra = _figures(measurements, problem, folder)
-    tables = [*(item.table for item in traced), *extra]
+    figures = _figures(measurements, data, problem, folder)
+    tables = [item.table for item in traced]
     for table in tables:
         for fmt in ("markdown", "csv", "latex", "html"):
             _put(folder / f"{table.name}.{SUFFIXES[fmt]}", render([table], fmt))
@@ -125,7 +148,6 @@ def _write(
     names = ", ".join([*(table.name for table in tables), *(f"figure {name}" for name in figures)])
     note(f"wrote {folder}: {names}; provenance.json says where every cell comes from")
     embedded = _embed_tables(traced)
-    embedded.update({f"table:{table.name}": render([table], "markdown").strip() for table in extra})
     embedded.update({f"figure:{name}": f"![{title}]({name}.svg)" for name, title in figures.items()})
     return embedded
 
@@ -136,15 +158,13 @@ def _embed_tables(traced: Sequence[TracedTable]) -> dict[str, str]:
     return {f"table:{item.table.name}": render([item.table], "markdown").strip() for item in traced}
 
 
-def _figures(measurements: Measurements, problem: str, folder: Path) -> tuple[dict[str, str], list[Table]]:
-    """Draw what can be drawn. Returns (figures and their titles, tables of what the figures show)."""
-    from perfkit.analysis.roofline import roofline
-    from perfkit.reports.figures import climb_figure, roofline_table
+def _figures(measurements: Measurements, data: Roofline | None, problem: str, folder: Path) -> dict[str, str]:
+    """Draw what can be drawn. Returns the figures and their titles."""
+    from perfkit.reports.figures import climb_figure
     from perfkit.reports.plots import png, svg
     from perfkit.reports.roofline_plot import roofline as draw
 
     done: dict[str, str] = {}
-    tables: list[Table] = []
     figure, title = climb_figure(measurements, problem)
     if figure is None:
         warn(f"no chart of the climb: {title}")
@@ -152,19 +172,15 @@ def _figures(measurements: Measurements, problem: str, folder: Path) -> tuple[di
         _put(folder / "climb.svg", svg(figure))
         _put_bytes(folder / "climb.png", png(figure))
         done["climb"] = title
-    try:
-        data = roofline(measurements, problem)
-    except UsageError as error:
-        warn(f"no roofline: {error.message}")
-        return done, tables
+    if data is None:
+        return done
     for missing in data.missing:
         warn(f"roofline: {missing}")
     figure = draw(data)
     _put(folder / "roofline.svg", svg(figure))
     _put_bytes(folder / "roofline.png", png(figure))
     done["roofline"] = data.title
-    tables.append(roofline_table(data))
-    return done, tables
+    return done
 
 
 def _fill(template: Path, measurements: Measurements, embedded: dict[str, str], folder: Path | None) -> None:

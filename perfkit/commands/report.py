@@ -21,7 +21,7 @@ def report(
     ] = Path("report.html"),
     problem: Annotated[
         str | None,
-        typer.Option("-n", "--problem", help="Size whose kernels are explained; default: the largest."),
+        typer.Option("-n", "--problem", help="Size whose kernels are explained; default: the one most have."),
     ] = None,
     title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "",
 ) -> None:

@@ -26,7 +26,7 @@ def roofline(
         typer.Option("-o", "--output", metavar="FILE.svg|png", help="The figure; default: numbers only."),
     ] = None,
     problem: Annotated[
-        str | None, typer.Option("-n", "--problem", help="Size to draw; default: the largest measured.")
+        str | None, typer.Option("-n", "--problem", help="Size to draw; default: the one most kernels have.")
     ] = None,
     levels: Annotated[
         str, typer.Option("--levels", help="Memory to draw against: dram, l2, l1, comma-separated.")

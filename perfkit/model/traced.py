@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from perfkit.model.measurements import Traced
 from perfkit.model.table import Table
 
+LEVEL_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1/shared"}  # how a roofline's levels are written
+
 
 @dataclass(frozen=True, slots=True)
 class TracedTable:
@@ -26,6 +28,7 @@ class Ceiling:
     value: float
     unit: str
     origin: str  # "counters", "device attributes", "architecture" or "measured", with how
+    counters: tuple[str, ...] = ()  # what it was computed from, where that was counters of a launch
 
 
 @dataclass(frozen=True, slots=True)

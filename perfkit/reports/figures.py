@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfkit.model import Cell, Column, Table
 from perfkit.model.claims import ClaimResult
-from perfkit.model.measurements import Measurements
-from perfkit.model.traced import Roofline
+from perfkit.model.measurements import Measurements, Source, Traced
+from perfkit.model.traced import LEVEL_NAMES, Ceiling, Roofline, TracedTable
 from perfkit.reports.plots import Bar, bars
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def roofline_table(data: Roofline) -> Table:
     rows = [
         (
             Cell(point.label),
-            Cell(point.level),
+            Cell(point.level, text=LEVEL_NAMES[point.level]),
             Cell(point.intensity),
             Cell(point.rate, unit=data.rate_unit),
             Cell("counters"),
@@ -69,6 +70,41 @@ def roofline_table(data: Roofline) -> Table:
         for ceiling in data.ceilings
     ]
     return Table("roofline", data.title, columns, tuple(rows), notes=data.missing)
+
+
+def traced_roofline(measurements: Measurements, data: Roofline) -> TracedTable:
+    """The table of a FLOP roofline against DRAM, with what stands behind each of its numbers."""
+    sources: dict[tuple[str, str], Traced] = {}
+    moved = ("dram_read_bytes", "dram_write_bytes")
+    for point in data.points:
+        at = f"({point.label}, {point.problem})" if point.problem else f"({point.label})"
+        for column, value, unit, below in (
+            ("intensity", point.intensity, data.intensity_unit, moved),
+            ("rate", point.rate, data.rate_unit, ("duration",)),
+        ):
+            formula = f"counted_flops / ({' + '.join(below)})"
+            inputs = tuple(f"{name}{at}" for name in ("counted_flops", *below))
+            source = Source(kind="derived", formula=formula, inputs=inputs)
+            sources[point.label, column] = Traced(value, unit, source)
+    problem = data.points[0].problem if data.points else ""
+    for ceiling in data.ceilings:
+        source = _ceiling_source(measurements, ceiling, problem)
+        sources[ceiling.name, "rate"] = Traced(ceiling.value, ceiling.unit, source)
+    return TracedTable(roofline_table(data), sources)
+
+
+def _ceiling_source(measurements: Measurements, ceiling: Ceiling, problem: str) -> Source:
+    """The counters of the first launch that holds them; clocks are the median of all launches drawn."""
+    for kernel in measurements.kernels:
+        item = measurements.launches.get((kernel, problem))
+        held = item.launch.counters if item is not None else {}
+        read = tuple((name, held[name].value, held[name].unit) for name in ceiling.counters if name in held)
+        duration = measurements.get("duration", kernel, problem)
+        if read and duration is not None:
+            clock = any("cycles_elapsed" in name for name, _, _ in read)
+            note = "the SM clock is the median of the launches drawn" if clock else ""
+            return replace(duration.source, formula=ceiling.origin, counters=read, note=note)
+    return Source(kind="counters", formula=ceiling.origin)
 
 
 def claims_table(results: Sequence[ClaimResult], gpu: str, *, brief: bool = False) -> Table:

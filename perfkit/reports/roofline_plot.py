@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perfkit.model.traced import Ceiling, Roofline, RooflinePoint
+from perfkit.model.traced import LEVEL_NAMES, Ceiling, Roofline, RooflinePoint
 from perfkit.reports import style
 from perfkit.reports.labels import Box, place
 from perfkit.reports.plots import caption, label
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEVEL_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1/shared"}
 _LEVEL_COLORS = {"dram": style.BLUE, "l2": style.GREEN, "l1": style.ORANGE}
 _MARKERS = {"dram": "o", "l2": "s", "l1": "^"}
 MAX_LABELS = 40
@@ -161,7 +160,7 @@ def _ceiling_text(ceiling: Ceiling) -> str:
 
 def _intensity_label(data: Roofline) -> str:
     levels = list(dict.fromkeys(point.level for point in data.points))
-    level = f"{_LEVEL_NAMES.get(levels[0], levels[0])} " if len(levels) == 1 else ""
+    level = f"{LEVEL_NAMES.get(levels[0], levels[0])} " if len(levels) == 1 else ""
     if data.intensity_unit == "inst/transaction":
         return f"Warp instructions per {level}transaction of 32 bytes"
     return f"FLOP per {level}byte"
@@ -195,7 +194,7 @@ def _legend(axes: Axes, data: Roofline) -> None:
             [],
             _MARKERS.get(level, "o"),
             color=_LEVEL_COLORS.get(level, style.PINK),
-            label=f"against {_LEVEL_NAMES.get(level, level)} bytes",
+            label=f"against {LEVEL_NAMES.get(level, level)} bytes",
         )
     axes.legend(loc="lower right", fontsize=7, frameon=False)
 

@@ -18,8 +18,9 @@ from perfkit.model import Counter
 from perfkit.model.explain import Waterfall, WaterfallStep
 from perfkit.model.traced import Ceiling, Roofline, RooflinePoint
 from perfkit.reports import style
+from perfkit.reports.article import trace
 from perfkit.reports.ceilings import read_ceilings, write_ceilings
-from perfkit.reports.figures import climb_bars, climb_figure, roofline_table
+from perfkit.reports.figures import climb_bars, climb_figure, roofline_table, traced_roofline
 from perfkit.reports.labels import Box, place
 from perfkit.reports.plots import Bar, bars, png, svg, themed, waterfall
 from perfkit.reports.roofline_plot import roofline as draw
@@ -123,6 +124,30 @@ def test_the_table_of_the_roofline_holds_points_and_ceilings(measurements: Any) 
     assert table.rows[0][2].value == 250.0
     assert table.rows[3][3].unit == "FLOP/s"
     assert table.rows[4][3].unit == "byte/s"
+
+
+def test_every_number_of_the_rooflines_table_can_be_traced(measurements: Any) -> None:
+    found = traced_roofline(measurements, roofline(measurements, AT))
+    numbers = {
+        (cells[0].value, column.name)
+        for cells in found.table.rows
+        for cell, column in zip(cells, found.table.columns, strict=True)
+        if cell.is_number
+    }
+    assert set(found.sources) == numbers
+    for kernel in ("k1", "k2", "cublas"):
+        steps = trace(measurements, [found], "roofline", kernel, "intensity")
+        assert [name for name, _ in steps[1:]] == [
+            f"{name}({kernel}, {AT})" for name in ("counted_flops", "dram_read_bytes", "dram_write_bytes")
+        ]
+        flops, read, written = (item.number for _, item in steps[1:])
+        assert steps[0][1].number == flops / (read + written)
+    peak = found.sources["FP32", "rate"].source
+    assert peak.file == "run/p.ncu-rep"
+    assert [name for name, _, _ in peak.counters] == [
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained",
+        "sm__cycles_elapsed.avg.per_second",
+    ]
 
 
 def test_measured_ceilings_survive_their_file(tmp_path: Path) -> None:
