@@ -1,8 +1,8 @@
-"""Writes docs/measurements.md from runs: `python docs/generate_measurements.py RUN... [-o FILE]`.
+"""Writes docs/measurements.md from runs: `python docs/generate_measurements.py [RUN...] [-o FILE]`.
 
 RUN is a run folder or a folder of runs: profile runs of the ladder, bench runs of it (two or more show how
-well they repeat), and self-tests (`perfkit bench k6 --aa K`, with and without --handicap). Sections whose
-runs are missing are left out.
+well they repeat, how protocols and caches differ), and self-tests (`perfkit bench k6 --aa K`, with and
+without --handicap). Without RUN: the runs of this repository. Sections whose runs are missing are left out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import statistics
+from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,14 +31,20 @@ from perfkit.model import (
     Verification,
 )
 from perfkit.model.peak import PeakCheck
-from perfkit.profiler.run_store import load_run, resolve_run, run_folders
+from perfkit.profiler.run_store import load_run, resolve_run, run_folders, runs_under
 from perfkit.reports import render
 
 HEAD = """# Measurements: timing and the peak model
 
 Who reads this: whoever wants to know how good the method is, in figures that can be made again. How it is
-measured: [timing.md](timing.md). This page is made by `python docs/generate_measurements.py RUN...` from
-the runs named in it.
+measured: [timing.md](timing.md). This page is made by `python docs/generate_measurements.py` from runs that
+this repository holds; each is named with its folder and the command that made it.
+"""
+ROOT = Path(__file__).resolve().parents[1]
+COMMITTED = ("perfkit/data/recorded", "tests/data/runs")
+COUNTED = """
+Where FMAs are counted as threads / 32 (a library kernel, whose SASS is not stored), that count stands on both
+sides of the first line; the second is independent of it.
 """
 FIELD = """
 Reports from the field: [peak-model-field-reports.md](peak-model-field-reports.md).
@@ -45,7 +53,7 @@ Reports from the field: [peak-model-field-reports.md](peak-model-field-reports.m
 
 def page(records: Sequence[RunRecord]) -> str:
     """The whole page as Markdown."""
-    parts = [HEAD, _machine(records), _model(records), _timing(records), _repeats(records)]
+    parts = [HEAD, _machine(records), _model(records), _timing(records), _ratios(records)]
     parts += [_self_tests(records), _comparisons(records)]
     return "\n".join(part for part in parts if part)
 
@@ -64,25 +72,25 @@ def _model(records: Sequence[RunRecord]) -> str:
     profiles = [r for r in records if r.what == "profile" and r.reports]
     if not profiles:
         return ""
-    paths = [Path(r.path) / name for r in profiles for name in r.reports]
-    reports = read_reports(paths, peak_model.counters())
-    launches = [launch for report in reports for launch in report.launches]
-    checks = peak_model.check_launches(
-        launches, flops=peak_model.run_flops(records), timed=peak_model.run_timed(records)
-    )
-    return "\n".join(
-        [
-            "## The peak model against ncu, the work model and event timing\n",
-            f"Runs: {_named(profiles)}; event timings of the bench runs below.\n",
-            _summary(checks),
-            _text(peak_table(checks)),
-            FIELD,
-        ]
-    )
+    parts = ["## The peak model against ncu, the work model and event timing\n"]
+    for number, profile in enumerate(profiles):
+        reports = read_reports([Path(profile.path) / name for name in profile.reports], peak_model.counters())
+        launches = [launch for report in reports for launch in report.launches]
+        # The later ones hold kernels to fewer blocks, with another carve-out: those were not timed.
+        timed = [record for record in records if record.what == "bench" and number == 0]
+        together = [profile, *timed]
+        checks = peak_model.check_launches(
+            launches, flops=peak_model.run_flops(together), timed=peak_model.run_timed(together)
+        )
+        parts += [f"{_named([profile])}: {_summary(checks)}"]
+        parts += [_text(peak_table(checks))] if number == 0 else []
+    return "\n".join([*parts, COUNTED, FIELD])
 
 
 def _summary(checks: Sequence[PeakCheck]) -> str:
-    lines = [f"{len(checks)} launches. Largest differences, in points of FP32 peak:\n"]
+    tally = Tally(str(check.closure) for check in checks)
+    told = ", ".join(f"{count} {closure}" for closure, count in tally.items())
+    lines = [f"{len(checks)} launches, {told}. Largest differences, in points of FP32 peak:\n"]
     for title, value in (
         ("full model - ncu's own count of FMA lanes", "residual"),
         ("full model - work model over ncu's time and clock", "work_residual"),
@@ -99,49 +107,75 @@ def _summary(checks: Sequence[PeakCheck]) -> str:
         )
         if told:
             lines.append(f"- {title}: {told}")
-    lines.append(
-        "\nWhere FMAs are counted as threads / 32 (no SASS in the report), that count stands on both sides "
-        "of the first line; the second is independent of it.\n"
-    )
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _timing(records: Sequence[RunRecord]) -> str:
     parts = []
+    shown: dict[tuple[str, str], RunRecord] = {}
     for record in _benches(records):
+        # A repetition is below, as ratios.
+        if shown.setdefault(_kind(record), record) is not record:
+            continue
         results = [_result(raw) for raw in record.results if raw["kind"] == "bench"]
-        parts.append(
-            f"Run {record.id} (`{_command(record)}`):\n\n{_text(results_table(results, record.gpu))}"
-        )
+        parts.append(f"{_named([record])}:\n\n{_text(results_table(results, record.gpu))}")
     return "## Event timing\n\n" + "\n".join(parts) if parts else ""
 
 
-def _repeats(records: Sequence[RunRecord]) -> str:
-    runs = [r for r in _benches(records) if r.options.get("cache") == "hot"]
-    rows = []
+def _ratios(records: Sequence[RunRecord]) -> str:
+    """Pairs of bench runs: the same again, quick against article, hot against cold."""
+    parts = []
+    runs = sorted(_benches(records), key=_kind_last)
+    heads = {_kind(run): run for run in reversed(runs)}
     for first, second in itertools.combinations(runs, 2):
-        if first.options.get("protocol") != second.options.get("protocol"):
+        (protocol, cache), (other_protocol, other_cache) = _kind(first), _kind(second)
+        if _kind(first) == _kind(second):
+            title = "Repeating a run"
+        elif heads[_kind(first)] is not first or heads[_kind(second)] is not second:
             continue
-        one, other = _times(first), _times(second)
-        rows += [
-            (Cell(label), Cell(problem), Cell(first.id), Cell(second.id), Cell(ratio), Cell(ratio - 1))
-            for (label, problem) in one.keys() & other.keys()
-            for ratio in (other[label, problem] / one[label, problem],)
-        ]
-    if not rows:
+        elif cache == other_cache:
+            title = f"The {other_protocol} protocol against {protocol}"
+        elif protocol == other_protocol:
+            title = f"{other_cache.capitalize()} caches against {cache}"
+        else:
+            continue
+        parts.append(_ratio_section(title, first, second))
+    return "\n".join(part for part in parts if part)
+
+
+def _ratio_section(title: str, first: RunRecord, second: RunRecord) -> str:
+    one, other = _times(first), _times(second)
+    keys = [key for key in one if key in other]
+    if not keys:
         return ""
-    rows.sort(key=lambda row: -abs(float(row[-1].value or 0)))
-    worst = abs(float(rows[0][-1].value or 0))
+    gaps = {key: other[key] / one[key] - 1 for key in keys}
+    worst = max(keys, key=lambda key: abs(gaps[key]))
+    rows = tuple(
+        (Cell(key[0]), Cell(key[1]), Cell(one[key]), Cell(other[key]), Cell(gaps[key])) for key in keys
+    )
     columns = (
         Column("kernel", "kernel"),
         Column("problem", "problem"),
-        Column("first", "run"),
-        Column("second", "repeated as"),
-        Column("ratio", "ratio of medians", "", 4),
+        Column("first", "first", "s"),
+        Column("second", "second", "s"),
         Column("difference", "difference", "fraction", 2),
     )
-    table = Table("repeats", "medians of the same kernel in two runs", columns, tuple(rows))
-    return f"## Repeating a run\n\n{len(rows)} medians, furthest apart by {worst:.2%}.\n\n{_text(table)}"
+    return (
+        f"## {title}\n\nFirst: {_named([first])}. Second: {_named([second])}. {len(keys)} medians, furthest "
+        f"apart by {abs(gaps[worst]):.2%} ({' at '.join(worst)}); half of them within "
+        f"{statistics.median(map(abs, gaps.values())):.2%}.\n\n"
+        + _text(Table("ratios", "medians of the same kernel in two runs", columns, rows))
+    )
+
+
+def _kind(record: RunRecord) -> tuple[str, str]:
+    return str(record.options.get("protocol")), str(record.options.get("cache"))
+
+
+def _kind_last(record: RunRecord) -> tuple[bool, bool, str]:
+    """Quick and hot runs first: what the others are compared with."""
+    protocol, cache = _kind(record)
+    return protocol != "quick", cache != "hot", record.started
 
 
 def _self_tests(records: Sequence[RunRecord]) -> str:
@@ -149,7 +183,7 @@ def _self_tests(records: Sequence[RunRecord]) -> str:
     for record in records:
         tests = [SelfTest(**raw) for raw in record.results if raw.get("kind") == "selftest"]
         if tests:
-            parts.append(f"Run {record.id} (`{_command(record)}`):\n\n{_text(self_tests_table(tests))}")
+            parts.append(f"{_named([record])}:\n\n{_text(self_tests_table(tests))}")
     return "## The self-test of the comparison\n\n" + "\n".join(parts) if parts else ""
 
 
@@ -190,7 +224,25 @@ def _command(record: RunRecord) -> str:
 
 
 def _named(records: Sequence[RunRecord]) -> str:
-    return ", ".join(f"{r.id} (`{_command(r)}`)" for r in records)
+    return ", ".join(f"`{_command(r)}` ({_folder(r)})" for r in records)
+
+
+def _folder(record: RunRecord) -> str:
+    path = Path(record.path).resolve()
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else record.id
+
+
+def committed() -> list[RunRecord]:
+    """The runs of this repository that the page is made from: the ladder's profiles, every bench run."""
+    records = [run.record for folder in COMMITTED for run in runs_under(ROOT / folder) if run.record]
+    return sorted(
+        (record for record in records if record.what == "bench" or _is_ladder(record)),
+        key=lambda record: ("recorded" not in record.path, record.what != "profile", record.started),
+    )
+
+
+def _is_ladder(record: RunRecord) -> bool:
+    return {"k1", "k8"} <= {kernel.label for kernel in record.kernels}
 
 
 def main() -> None:
@@ -198,11 +250,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", nargs="+")
+    parser.add_argument("runs", nargs="*")
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).with_name("measurements.md"))
     options = parser.parse_args()
     folders = [folder for text in options.runs for folder in run_folders(resolve_run(text))]
-    options.output.write_text(page([load_run(folder) for folder in folders]), encoding="utf-8")
+    records = [load_run(folder) for folder in folders] if folders else committed()
+    options.output.write_text(page(records), encoding="utf-8")
 
 
 if __name__ == "__main__":
