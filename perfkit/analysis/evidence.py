@@ -36,7 +36,7 @@ TITLES = {
 # Nsight Compute guide, "Warp Stall Reasons": what fills each queue or delays each scoreboard.
 _STALL_METRICS = {
     "lg_throttle": ("sectors_per_load", "sectors_per_store"),
-    "long_scoreboard": ("l1_hit_rate", "l2_hit_rate", "sectors_per_load", "dram_read_bytes"),
+    "long_scoreboard": ("l1_hit_rate", "l2_hit_rate", "sectors_per_load", "l2_read_bytes", "dram_read_bytes"),
     "mio_throttle": ("wavefronts_per_shared_load", "shared_load_conflicts"),
     "short_scoreboard": ("wavefronts_per_shared_load", "shared_load_conflicts"),
     "math_pipe_throttle": ("fma_share",),
@@ -47,7 +47,7 @@ _STALL_RATIOS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "lg_throttle": (
         (
             "global_per_fma",
-            "global and local instructions",
+            "global/local instructions",
             (opcodes.GLOBAL_LOAD, opcodes.GLOBAL_STORE, "local"),
         ),
     ),

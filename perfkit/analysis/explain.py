@@ -93,7 +93,7 @@ def _apart(
     called = [origin.called if origin is not None else "" for origin in (origin_a, origin_b)]
     choices = (
         (a.label, b.label),
-        (f"{a.label} {a.problem}", f"{b.label} {b.problem}"),
+        (f"{a.label} {a.problem}".strip(), f"{b.label} {b.problem}".strip()),
         (called[0], called[1]),
         (f"{a.label} #{a.launch.launch}", f"{b.label} #{b.launch.launch}"),
         (f"{a.label} of {a.launch.report}", f"{b.label} of {b.launch.report}"),
@@ -152,12 +152,13 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
         ),
         Factor(
             "lanes",
-            "lanes: predicated off, or FMAs that take two cycles",
+            "lanes",
             1.0,
             parts["lanes"],
             "fraction",
             losses["lanes"],
-            note="negative where an FMA takes two cycles of its pipe: half the slots then fill it",
+            note="lanes predicated off; negative where an FMA takes two cycles of its pipe: half the slots "
+            "then fill it",
         ),
     )
     ranked = factors.ordered(tree)
@@ -217,7 +218,7 @@ def _lost_to_others(both: evidence.Pair, fma_share: float, loss: float) -> Facto
     )
     return Factor(
         "fma_share",
-        "slots with another instruction than an FMA",
+        "slots with other instructions",
         1.0,
         fma_share,
         "fraction",

@@ -24,24 +24,25 @@ from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import Facts
 from perfkit.model import Evaluated, Factor
 
+# As Nsight Compute calls them; what each waits for is in docs/explain.md.
 STALL_TITLES = {
     "barrier": "barrier",
     "branch_resolving": "branch resolving",
     "dispatch_stall": "dispatch stall",
     "drain": "drain",
     "gmma": "warpgroup MMA",
-    "imc_miss": "IMC miss (constant cache)",
-    "lg_throttle": "LG throttle (local/global queue full)",
-    "long_scoreboard": "long scoreboard (L1/L2/DRAM latency)",
+    "imc_miss": "IMC miss",
+    "lg_throttle": "LG throttle",
+    "long_scoreboard": "long scoreboard",
     "math_pipe_throttle": "math pipe throttle",
     "membar": "memory barrier",
-    "mio_throttle": "MIO throttle (shared-memory queue full)",
+    "mio_throttle": "MIO throttle",
     "misc": "misc",
-    "no_instruction": "no instruction (fetch)",
-    "short_scoreboard": "short scoreboard (shared-memory latency)",
+    "no_instruction": "no instruction",
+    "short_scoreboard": "short scoreboard",
     "sleeping": "sleeping",
     "tex_throttle": "TEX throttle",
-    "wait": "wait (fixed latency)",
+    "wait": "wait",
 }
 
 

@@ -12,7 +12,7 @@ from perfkit.units import format_value
 _WORTH = 0.2
 # ... and a cause within a factor when it is this much of it.
 _WORTH_CHILD = 0.25
-_SMALL = 0.002  # ln: below this nothing moved
+_SMALL = 0.005  # ln: below this nothing moved (the floor of the verdict)
 
 
 def of_comparison(result: Comparison) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def of_comparison(result: Comparison) -> tuple[str, ...]:
     sign = 1.0 if result.log_ratio >= 0 else -1.0
     ranked = sorted(result.factors, key=lambda factor: -abs(factor.contribution))
     if not ranked or abs(ranked[0].contribution) < _SMALL:
-        return (*said, "No factor moved by more than 0.2 %.")
+        return (*said, f"No factor moved the time by more than {_SMALL:.1%}.")
     least = max(_SMALL, _WORTH * abs(ranked[0].contribution))
     causes = [f for f in ranked if f.contribution * sign > 0 and abs(f.contribution) >= least]
     against = [f for f in ranked if f.contribution * sign < 0 and abs(f.contribution) >= least]
@@ -137,10 +137,13 @@ def _latency_chain(latency: Factor, sign: float) -> str:
     reasons = _leading(latency, sign)
     if not reasons:
         return f"{latency.title} {_change(latency)}"
-    said = []
+    said: list[str] = []
+    proven: set[str] = set()  # what speaks for two reasons is said of the first
     for reason in reasons:
         name = reason.title.split(" (")[0]
-        proof = [item for item in reason.evidence if _moved(item)][:2]
+        proof = [item for item in reason.evidence if has_moved(item) and _agrees(item, reason)][:2]
+        proof = [item for item in proof if item.name not in proven]
+        proven |= {item.name for item in proof}
         because = f" ({_join([f'{item.title} {_values(item)}' for item in proof])})" if proof else ""
         said.append(f"{name} {_change(reason)} cycles per issue{because}")
     tie = ", a tie," if len(reasons) > 1 and all(reason.tied for reason in reasons) else ""
@@ -163,13 +166,22 @@ def _evidence(factor: Factor, name: str) -> Evidence | None:
     )
 
 
-def _moved(item: Evidence) -> bool:
+def has_moved(item: Evidence) -> bool:
+    """Whether a counter is another by more than 5 %, or a word by anything."""
     if item.before is None or item.after is None:
         return False
     if not isinstance(item.before, (int, float)) or not isinstance(item.after, (int, float)):
         return item.before != item.after
     scale = max(abs(item.before), abs(item.after))
-    return scale > 0 and abs(item.after - item.before) > 0.02 * scale
+    return scale > 0 and abs(item.after - item.before) > 0.05 * scale
+
+
+def _agrees(item: Evidence, reason: Factor) -> bool:
+    """Whether a counter moved the way that makes this change: fewer hits, or more of all else, stall more."""
+    if not isinstance(item.before, (int, float)) or not isinstance(item.after, (int, float)):
+        return True
+    more = item.after > item.before
+    return (more != item.name.endswith("hit_rate")) == (reason.contribution > 0)
 
 
 def _values(item: Evidence) -> str:
@@ -178,14 +190,24 @@ def _values(item: Evidence) -> str:
 
 def _one(value: float | str | None, unit: str) -> str:
     if isinstance(value, (int, float)):
-        return number(value, unit)
+        return _spoken(value, unit)
     return str(value)
+
+
+def _spoken(value: float, unit: str) -> str:
+    """As people say it: 268 million, where a table has 268,453,461."""
+    for size, word in ((1e9, "billion"), (1e6, "million")):
+        if unit not in ("fraction", "s", "Hz", "byte") and abs(value) >= size:
+            return f"{value / size:.3g} {word}"
+    return number(value, unit)
 
 
 def number(value: float, unit: str) -> str:
     """A value for people: units that are only words (inst, warp, cycle) are left to the title."""
     if math.isnan(value):
         return "?"
+    if unit == "byte" and abs(value) >= 1:
+        value = float(f"{value:.3g}")  # three digits tell 8.19 kB from 8.3 kB
     if unit in ("fraction", "s", "Hz", "byte"):
         return format_value(value, unit)
     if value == int(value) and abs(value) < 1e15:
@@ -199,7 +221,7 @@ def _change(factor: Factor) -> str:
         return ""
     if factor.name == "issue_rate":
         return f"{before:.2f} -> {after:.2f}"
-    return f"{number(before, factor.unit)} -> {number(after, factor.unit)}"
+    return f"{_spoken(before, factor.unit)} -> {_spoken(after, factor.unit)}"
 
 
 def _share(value: float | None) -> str:

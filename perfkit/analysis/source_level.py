@@ -1,12 +1,14 @@
-"""Which instructions and source lines the time went to: those whose stalls grew most from A to B.
+"""Which instructions and source lines the time went to: those whose stalls grew or fell most from A to B.
 
 A launch's warp samples are spread over its time, so a place's share of them, times T/T_A, is in parts of
-A's time. Instructions of the two kernels are aligned by their opcodes in order (longest matching blocks):
-one that has no partner is new, or gone.
+A's time. Instructions of the two kernels are aligned by their opcodes in order (longest matching blocks),
+source lines by their text where both reports carry it and by file and number otherwise: a place without a
+partner is new, or gone.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,17 +35,17 @@ class _Place:
 def compare_source(
     a: Sequence[Instruction], b: Sequence[Instruction], time_ratio: float, most: int = 6
 ) -> tuple[SourceLine, ...]:
-    """Source lines (where both carry them), then instructions, whose stalls grew most; `time_ratio` is
-    T_B/T_A.
+    """Source lines (where both carry them), then instructions: at most `most` whose stalls grew and half as
+    many whose stalls fell, from most grown to most fallen. `time_ratio` is T_B/T_A.
 
-    () when either launch was not sampled or nothing grew.
+    () when either launch was not sampled or nothing moved.
     """
     if not a or not b:
         return ()
     lines: tuple[SourceLine, ...] = ()
     if any(one.line for one in a) and any(one.line for one in b):
         lines = _ranked(_by_line(a, b, time_ratio), most)
-    return lines + _ranked(_by_instruction(a, b, time_ratio), most)
+    return lines + _ranked(_by_instruction(a, b, time_ratio), most, is_instruction=True)
 
 
 def _stalled(one: Instruction) -> dict[str, float]:
@@ -67,13 +69,41 @@ def _add(
         place.reasons[reason] = place.reasons.get(reason, 0.0) + (share if after else -share)
 
 
+Line = tuple[str, int, str]  # file, number, text
+
+
 def _by_line(a: Sequence[Instruction], b: Sequence[Instruction], ratio: float) -> dict[str, _Place]:
+    partner = _line_partners(_lines(a), _lines(b))
     places: dict[str, _Place] = {}
-    for found, scale, after in ((a, 1 / _total(a), False), (b, ratio / _total(b), True)):
+    for found, scale, after in ((b, ratio / _total(b), True), (a, 1 / _total(a), False)):
         for one in found:
             if one.line:
-                _add(places, f"{one.file}:{one.line}", "", one, scale, after=after)
+                line = _line(one)
+                file, number, _ = line if after else partner.get(line, line)
+                where = f"{file}:{number}" if after or line in partner else f"A: {file}:{number}"
+                _add(places, where, one.source, one, scale, after=after)
     return places
+
+
+def _line(one: Instruction) -> Line:
+    return one.file, one.line, one.source
+
+
+def _lines(found: Sequence[Instruction]) -> list[Line]:
+    return sorted({_line(one) for one in found if one.line})
+
+
+def _line_partners(a: list[Line], b: list[Line]) -> dict[Line, Line]:
+    """Lines of A and the same lines of B: by text, for lines move when a file is edited or copied."""
+    if all(text for *_, text in (*a, *b)):
+        matcher = SequenceMatcher(None, [text for *_, text in a], [text for *_, text in b], autojunk=False)
+        return {
+            a[block.a + i]: b[block.b + i]
+            for block in matcher.get_matching_blocks()
+            for i in range(block.size)
+        }
+    numbered = {line[:2]: line for line in b}
+    return {line: numbered[line[:2]] for line in a if line[:2] in numbered}
 
 
 def _by_instruction(a: Sequence[Instruction], b: Sequence[Instruction], ratio: float) -> dict[str, _Place]:
@@ -93,7 +123,7 @@ def _by_instruction(a: Sequence[Instruction], b: Sequence[Instruction], ratio: f
             _add(places, where, one.sass, a[partner[index]], scale_a, after=False)
     for index, one in enumerate(a):
         if index not in taken:
-            _add(places, f"A {named(one)}", one.sass, one, scale_a, after=False)
+            _add(places, f"A: {named(one)}", one.sass, one, scale_a, after=False)
     return places
 
 
@@ -101,12 +131,17 @@ def _opcode(one: Instruction) -> str:
     return _PREDICATE.sub("", one.sass).split(" ")[0]
 
 
-def _ranked(places: dict[str, _Place], most: int) -> tuple[SourceLine, ...]:
-    grown = [(where, place) for where, place in places.items() if place.after - place.before >= _LEAST]
-    grown.sort(key=lambda item: item[1].before - item[1].after)
+def _ranked(places: dict[str, _Place], most: int, *, is_instruction: bool = False) -> tuple[SourceLine, ...]:
+    moved = [(place.after - place.before, where, place) for where, place in places.items()]
+    moved.sort(key=lambda item: -item[0])
+    grown = [item for item in moved if item[0] >= _LEAST][:most]
+    fallen = [item for item in moved if item[0] <= -_LEAST][-max(1, most // 2) :]
     return tuple(
-        SourceLine(
-            where, place.text, place.before, place.after, max(place.reasons, key=place.reasons.__getitem__)
-        )
-        for where, place in grown[:most]
+        SourceLine(where, place.text, place.before, place.after, _moving(place, change), is_instruction)
+        for change, where, place in grown + fallen
     )
+
+
+def _moving(place: _Place, change: float) -> str:
+    """The stall reason that moved most in the direction of the whole."""
+    return max(place.reasons, key=lambda reason: math.copysign(1.0, change) * place.reasons[reason])

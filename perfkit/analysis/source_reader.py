@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perfkit.analysis.container import unpacked
 from perfkit.analysis.reader import library
 from perfkit.model import LaunchId
 
 _SAMPLES = "smsp__pcsamp_warps_issue_stalled_"
 _ONLY_UNISSUED = "_not_issued"
+_EXECUTED = "inst_executed"
+_ADDRESS = re.compile(r"0x[0-9a-f]{8,}")
+_LONGEST = 1 << 24  # bytes of a function: an address farther off is elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One SASS instruction: byte offset in its function, text, source line, samples by stall reason.
 
-    `selected` is among the reasons: the warp issued when it was sampled.
+    `selected` is among the reasons: the warp issued when it was sampled. `source` is the line's text, ""
+    where the report does not carry it.
     """
 
     offset: int
@@ -26,13 +32,19 @@ class Instruction:
     file: str
     line: int
     samples: Mapping[str, float]
+    source: str = ""
 
 
 def read_instructions(launch: LaunchId) -> tuple[Instruction, ...]:
     """The instructions of a launch that were sampled, in order; () where the report carries no SASS or
     samples.
     """
-    action = library().load_report(launch.report).range_by_idx(launch.range).action_by_idx(launch.launch)
+    with unpacked(Path(launch.report)) as (path, _):
+        report = library().load_report(str(path))
+        return _read(report.range_by_idx(launch.range).action_by_idx(launch.launch))
+
+
+def _read(action: Any) -> tuple[Instruction, ...]:
     by_pc: dict[int, dict[str, float]] = {}
     for name in action.metric_names():
         if name.startswith(_SAMPLES) and not name.endswith(_ONLY_UNISSUED):
@@ -40,9 +52,17 @@ def read_instructions(launch: LaunchId) -> tuple[Instruction, ...]:
                 by_pc.setdefault(pc, {})[name.removeprefix(_SAMPLES)] = count
     if not by_pc:
         return ()
-    start = min(by_pc)
-    found = tuple(_instruction(action, pc, start, by_pc[pc]) for pc in sorted(by_pc))
+    # Every instruction of the function has an execution count, and so the first one marks its start.
+    executed = action.metric_by_name(_EXECUTED)
+    start = min(by_pc.keys() | {pc for pc, _ in (_instances(executed) if executed else ())})
+    sources = _sources(action)
+    found = tuple(_instruction(action, pc, start, by_pc[pc], sources) for pc in sorted(by_pc))
     return found if any(one.sass for one in found) else ()
+
+
+def _sources(action: Any) -> dict[str, list[str]]:
+    """Source lines by file, as far as the report carries them (`--import-source yes`)."""
+    return {str(path): str(text).splitlines() for path, text in (action.source_files() or {}).items()}
 
 
 def _instances(metric: Any) -> list[tuple[int, float]]:
@@ -53,8 +73,19 @@ def _instances(metric: Any) -> list[tuple[int, float]]:
     return [(int(pcs.as_uint64(i)), float(metric.as_double(i))) for i in range(count)]
 
 
-def _instruction(action: Any, pc: int, start: int, samples: Mapping[str, float]) -> Instruction:
+def _instruction(
+    action: Any, pc: int, start: int, samples: Mapping[str, float], sources: Mapping[str, list[str]]
+) -> Instruction:
     where = action.source_info(pc)
-    file, line = (where.file_name(), int(where.line())) if where else ("", 0)
+    path, line = (where.file_name(), int(where.line())) if where else ("", 0)
+    lines = sources.get(path, [])
+    source = " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""
     sass = " ".join((action.sass_by_pc(pc) or "").split())
-    return Instruction(pc - start, sass, Path(file).name if line else "", line, samples)
+
+    def offset(match: re.Match[str]) -> str:
+        """A jump's target as the table names places: +0x0120."""
+        beyond = int(match[0], 16) - start
+        return f"+{beyond:#06x}" if 0 <= beyond < _LONGEST else match[0]
+
+    sass = _ADDRESS.sub(offset, sass)
+    return Instruction(pc - start, sass, Path(path).name if line else "", line, samples, source)

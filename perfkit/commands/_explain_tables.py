@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfkit import __version__
-from perfkit.analysis.sentences import number
+from perfkit.analysis.compare import FLOOR
+from perfkit.analysis.sentences import has_moved, number
 from perfkit.model import (
     Cell,
     Column,
@@ -30,7 +31,11 @@ _EMPTY = Cell("")
 
 
 def comparison_tables(result: Comparison, *, everything: bool = False) -> list[Table]:
-    """The tree with its residual and sentences; then wall clock and source lines where there are some."""
+    """Verdict and sentences, the tree with its residual; then wall clock and source lines where there are
+    some.
+
+    A factor's evidence stands under it in parentheses: it speaks for the factor, and is no part of the sum.
+    """
     scale = max((abs(factor.contribution) for factor in result.factors), default=0.0)
     least = 0.0 if everything else _OPEN * scale
     rows = [row for factor in result.factors for row in _rows(factor, 0, least, result.log_ratio)]
@@ -48,14 +53,14 @@ def comparison_tables(result: Comparison, *, everything: bool = False) -> list[T
         ),
         Column("share", "share", unit="fraction", doc="Contribution over ln(T_B/T_A)", digits=1),
         Column("ratio", "on the time", doc="The factor on the time, exp(contribution)"),
-        Column("evidence", "evidence"),
     )
-    title = f"{_called(result.a)} -> {_called(result.b)}: {result.verdict.kind} ({result.verdict.reason})"
-    tables = [Table("explain", title, columns, tuple(rows), result.sentences)]
+    title = f"{_called(result.a)} -> {_called(result.b)}: {result.verdict.kind}"
+    lead = (f"Reason: {result.verdict.reason}.", *result.sentences)
+    tables = [Table("explain", title, columns, tuple(rows), lead=lead)]
     if result.wall_clock is not None:
         tables.append(_wall_clock(result, result.wall_clock))
     if result.source:
-        tables.append(_source(result.source))
+        tables += _source(result.source)
     return tables
 
 
@@ -65,21 +70,23 @@ def _called(side: Any) -> str:
     return f"{side.label}{problem}{repeats}"
 
 
-def _rows(factor: Factor, depth: int, least: float, whole: float) -> list[tuple[Cell, ...]]:
-    tie = " (tie)" if factor.tied else ""
-    row = (
-        Cell("· " * depth + factor.title + tie, note=factor.note),
-        _value(factor.before, factor.unit),
-        _value(factor.after, factor.unit),
-        Cell(factor.contribution, digits=4),
-        _share(factor.contribution, whole),
-        Cell(math.exp(factor.contribution), text=f"x{math.exp(factor.contribution):.3f}"),
-        Cell(evidence_text(factor.evidence)),
-    )
-    rows: list[tuple[Cell, ...]] = [row]
+def _rows(
+    factor: Factor, depth: int, least: float, whole: float, said: frozenset[str] = frozenset()
+) -> list[tuple[Cell, ...]]:
+    """The factor, its evidence where it matters (but not what its parents `said`), its children."""
+    title = Cell("· " * depth + factor.title + (" (tie)" if factor.tied else ""), note=factor.note)
+    before, after = _value(factor.before, factor.unit), _value(factor.after, factor.unit)
+    rows = [(title, before, after, *_effect(factor.contribution, whole))]
+    if abs(factor.contribution) >= least:
+        proof = speaking([item for item in factor.evidence if item.name not in said], everything=not least)
+        rows += [
+            (_aside(item, depth), _side(item.before, item.unit), _side(item.after, item.unit), *[_EMPTY] * 3)
+            for item in proof
+        ]
+        said |= {item.name for item in proof}
     if any(abs(child.contribution) >= least for child in factor.children):
         shown = [child for child in factor.children if abs(child.contribution) >= least]
-        rows += [line for child in shown for line in _rows(child, depth + 1, least, whole)]
+        rows += [line for child in shown for line in _rows(child, depth + 1, least, whole, said)]
         hidden = [child for child in factor.children if child not in shown]
         if len(hidden) == 1:
             rows += _rows(hidden[0], depth + 1, math.inf, whole)
@@ -89,30 +96,34 @@ def _rows(factor: Factor, depth: int, least: float, whole: float) -> list[tuple[
     return rows
 
 
+def _aside(item: Evidence, depth: int) -> Cell:
+    return Cell("· " * (depth + 1) + f"({item.title})")
+
+
+def _side(value: float | str | None, unit: str) -> Cell:
+    return Cell(value) if isinstance(value, str) else _value(value, unit)
+
+
+def _effect(contribution: float, whole: float) -> tuple[Cell, Cell, Cell]:
+    ratio = math.exp(contribution)
+    return (
+        Cell(contribution, digits=4),
+        # A share of almost nothing is noise over noise.
+        Cell(contribution / whole) if abs(whole) > FLOOR else _EMPTY,
+        Cell(ratio, text=f"x{ratio:.3f}" if ratio >= 0.1 else f"x{ratio:.3g}"),
+    )
+
+
 def _others(hidden: Sequence[Factor]) -> str:
     return f"{len(hidden)} others" if len(hidden) > 1 else hidden[0].title
 
 
 def _plain(title: str, contribution: float, whole: float, note: str = "") -> tuple[Cell, ...]:
-    ratio = math.exp(contribution)
-    return (
-        Cell(title, note=note),
-        _EMPTY,
-        _EMPTY,
-        Cell(contribution, digits=4),
-        _share(contribution, whole),
-        Cell(ratio, text=f"x{ratio:.3f}"),
-        _EMPTY,
-    )
+    return (Cell(title, note=note), _EMPTY, _EMPTY, *_effect(contribution, whole))
 
 
 def _total(title: str, contribution: float, whole: float, note: str) -> tuple[Cell, ...]:
     return _plain(title, contribution if abs(contribution) > 1e-12 else 0.0, whole, note)
-
-
-def _share(contribution: float, whole: float) -> Cell:
-    # A share of almost nothing is noise over noise.
-    return Cell(contribution / whole) if abs(whole) > 1e-3 else Cell(None, Status.UNDEFINED)
 
 
 def _value(value: float | None, unit: str) -> Cell:
@@ -121,22 +132,10 @@ def _value(value: float | None, unit: str) -> Cell:
     return Cell(value, unit=unit, text=number(value, unit))
 
 
-def evidence_text(items: Sequence[Evidence], most: int = 3) -> str:
-    """`sectors per global load 16.5 -> 2.5; ...`: what moved first, at most `most`; JSON holds them all."""
-    moved, still = [], []
-    for item in items:
-        before, after = _one(item.before, item.unit), _one(item.after, item.unit)
-        if before == after:
-            still.append(f"{item.title} {before}")
-        else:
-            moved.append(f"{item.title} {before} -> {after}")
-    return "; ".join([*moved, *still][:most])
-
-
-def _one(value: float | str | None, unit: str) -> str:
-    if value is None:
-        return "not collected"
-    return number(value, unit) if isinstance(value, (int, float)) else value
+def speaking(items: Sequence[Evidence], most: int = 3, *, everything: bool = False) -> list[Evidence]:
+    """What is shown of a factor's evidence: what moved, at most `most`; else that the first stayed."""
+    moved = [item for item in items if has_moved(item)]
+    return list(items) if everything else (moved or list(items[:1]))[:most]
 
 
 def _wall_clock(result: Comparison, held: WallClock) -> Table:
@@ -174,27 +173,33 @@ def _wall_clock(result: Comparison, held: WallClock) -> Table:
     return Table("wall_clock", "Event timings beside ncu's", columns, rows, (note,))
 
 
-def _source(lines: Sequence[SourceLine]) -> Table:
+def _source(lines: Sequence[SourceLine]) -> list[Table]:
     columns = (
         Column("where", "where"),
         Column("before", "before", unit="fraction", doc="share of A's time"),
         Column("after", "after", unit="fraction", doc="share of A's time"),
         Column("change", "change", unit="fraction"),
         Column("top_stall", "mostly"),
-        Column("text", "instruction or line"),
+        Column("text", "text"),
     )
-    rows = tuple(
-        (
-            Cell(line.where),
-            Cell(line.before),
-            Cell(line.after),
-            Cell(line.after - line.before),
-            Cell(line.top_stall),
-            Cell(line.text),
+    tables = []
+    for name, what in (("source", "Source lines"), ("sass", "Instructions")):
+        rows = tuple(
+            (
+                Cell(line.where),
+                Cell(line.before),
+                Cell(line.after),
+                Cell(line.after - line.before),
+                Cell(line.top_stall),
+                Cell(line.text),
+            )
+            for line in lines
+            if line.is_instruction == (name == "sass")
         )
-        for line in lines
-    )
-    return Table("source", "Where the stalls grew most, in parts of A's time", columns, rows)
+        if rows:
+            title = f"{what} where the stalls grew and fell most, in parts of A's time"
+            tables.append(Table(name, title, columns, rows))
+    return tables
 
 
 def loss_tables(result: PeakLoss, *, everything: bool = False) -> list[Table]:
@@ -204,13 +209,12 @@ def loss_tables(result: PeakLoss, *, everything: bool = False) -> list[Table]:
         Column("loss", "loss"),
         Column("value", "measured"),
         Column("contribution", "share of peak lost", unit="fraction", digits=2),
-        Column("evidence", "evidence"),
     )
     rows = [row for factor in result.losses for row in _loss_rows(factor, 0, least)]
-    rows.append((Cell("residual"), _EMPTY, Cell(result.residual), _EMPTY))
-    rows.append((Cell("share of peak reached"), _EMPTY, Cell(result.share), _EMPTY))
-    title = f"{_called(result.a)}: {result.share:.1%} of FP32 peak, and where the rest went"
-    return [Table("peak_loss", title, columns, tuple(rows), result.sentences)]
+    rows.append((Cell("residual"), _EMPTY, Cell(result.residual)))
+    rows.append((Cell("share of peak reached"), _EMPTY, Cell(result.share)))
+    title = f"{_called(result.a)}: where its share of FP32 peak went"
+    return [Table("peak_loss", title, columns, tuple(rows), lead=result.sentences)]
 
 
 def _loss_rows(factor: Factor, depth: int, least: float) -> list[tuple[Cell, ...]]:
@@ -220,15 +224,19 @@ def _loss_rows(factor: Factor, depth: int, least: float) -> list[tuple[Cell, ...
             Cell("· " * depth + factor.title + tie, note=factor.note if depth == 0 else ""),
             _value(factor.after, factor.unit),
             Cell(factor.contribution),
-            Cell(evidence_text(factor.evidence)),
         )
     ]
+    if factor.contribution >= least:
+        rows += [
+            (_aside(item, depth), _side(item.after, item.unit), _EMPTY)
+            for item in (factor.evidence if not least else factor.evidence[:2])
+        ]
     shown = [child for child in factor.children if abs(child.contribution) >= least]
     rows += [line for child in shown for line in _loss_rows(child, depth + 1, least)]
     hidden = [child for child in factor.children if child not in shown]
     if hidden and shown:
         rest = sum(child.contribution for child in hidden)
-        rows.append((Cell("· " * (depth + 1) + _others(hidden)), _EMPTY, Cell(rest), _EMPTY))
+        rows.append((Cell("· " * (depth + 1) + _others(hidden)), _EMPTY, Cell(rest)))
     return rows
 
 

@@ -102,11 +102,12 @@ class SourceLine:
     So `after - before` is time: 0.10 means a tenth of A's time more is spent there in B.
     """
 
-    where: str  # "file.cu:42" or the SASS address
-    text: str  # source text or SASS
+    where: str  # "file.cu:42" or the offset in the function; "A: " before a place that only A has
+    text: str  # source text (where the report carries it) or SASS
     before: float
     after: float
     top_stall: str
+    is_instruction: bool = False
 
 
 @dataclass(frozen=True, slots=True)

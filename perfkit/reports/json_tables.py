@@ -13,7 +13,10 @@ SCHEMA_VERSION = 1
 
 
 def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
-    """{"schema_version", "perfkit_version", "tables": [{name, title, lead (where there is one), columns, rows, notes}]}."""
+    """{"schema_version", "perfkit_version", "tables": [{name, title, columns, rows, notes}]}.
+
+    A table that says something above its rows has it in `lead`.
+    """
     document = {
         "schema_version": SCHEMA_VERSION,
         "perfkit_version": __version__,

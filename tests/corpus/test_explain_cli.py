@@ -33,12 +33,11 @@ def test_a_pair_of_reports(corpus: Any, tmp_path: Path) -> None:
     figure = tmp_path / "w.svg"
     done = perfkit("explain", corpus.find(NAIVE), corpus.find(COALESCED), "--figure", figure)
     assert done.returncode == 0, done.stderr
-    first = done.stdout.splitlines()[0]
-    assert first.startswith(
-        "naive_gemm (2 launches) -> sgemm_global_mem_coalesce (2 launches): faster (-3.0% in time"
-    )
+    first, reason = done.stdout.splitlines()[:2]
+    assert first == "naive_gemm (2 launches) -> sgemm_global_mem_coalesce (2 launches): faster"
+    assert reason.startswith("Reason: -3.0% in time")
     assert "LG throttle 23.9 -> 22.9 cycles per issue" in done.stdout
-    assert "Where the stalls grew most" in done.stdout
+    assert "Instructions where the stalls grew and fell most" in done.stdout
     assert "LG throttle" in figure.read_text()
 
 
