@@ -178,6 +178,20 @@ def test_event_timings_stand_beside_those_of_ncu(tmp_path: Path, sources: Source
         wall_clock(one, other, "20260102")
 
 
+def test_hot_timings_are_not_mixed_with_cold_ones(tmp_path: Path, sources: Sources) -> None:
+    hot = tuple(bench_result(label, time, 2e9) for label, time in (("k6", 1.0), ("k7", 0.8)))
+    cold = tuple({**result, "cache": "cold", "time": 2 * result["time"]} for result in hot)
+    store_run(tmp_path, sources, "1_bench", [], what="bench", results=hot)
+    store_run(tmp_path, sources, "2_bench", [], what="bench", results=cold)
+    one, other = choose(sources, ["k6", "k7"], "n=64")
+    held = wall_clock(one, other, None)
+    assert held is not None
+    assert (held.time_a, held.time_b, held.source) == (1.0, 0.8, "run 1_bench")
+    held = wall_clock(one, other, "2_bench")
+    assert held is not None
+    assert (held.time_a, held.time_b) == (2.0, 1.6)
+
+
 def built(path: Path, source: str) -> Path:
     """The run again, with its kernels built from a source of that hash."""
     document = json.loads((path / "run.json").read_text())
