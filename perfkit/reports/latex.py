@@ -17,6 +17,7 @@ _SPECIAL = {
     "→": r"\ensuremath{\rightarrow}", "·": r"\ensuremath{\cdot}", "±": r"\ensuremath{\pm}",
     "≤": r"\ensuremath{\leq}", "≥": r"\ensuremath{\geq}", "−": r"\ensuremath{-}",
 }  # fmt: skip
+_NAME_LIMIT = 40  # characters: what a line of a page has room for
 
 
 def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
@@ -24,7 +25,7 @@ def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa:
 
     The document needs \usepackage{booktabs,graphicx,textcomp}.
     """
-    return "\n".join(_table(lay_out(table, limit=40), table.name) for table in tables)
+    return "\n".join(_table(lay_out(table, limit=_NAME_LIMIT), table.name) for table in tables)
 
 
 def escape(text: str) -> str:
@@ -38,7 +39,7 @@ def escape(text: str) -> str:
 def _table(text: TextTable, name: str) -> str:
     size = r"\small" if len(text.headers) <= 8 else r"\scriptsize"
     label = "".join(character if character.isalnum() and character.isascii() else "-" for character in name)
-    spec = "".join("r" if right else "l" for right in text.numeric)
+    spec = "".join(_alignment(text, index) for index in range(len(text.headers)))
     lines = [
         "% needs \\usepackage{booktabs,graphicx,textcomp}",
         "\\begin{table}[htbp]",
@@ -61,6 +62,13 @@ def _table(text: TextTable, name: str) -> str:
         lines.append(f"\\par\\smallskip\\parbox{{\\linewidth}}{{\\footnotesize {notes}}}")
     lines.append("\\end{table}")
     return "\n".join(lines) + "\n"
+
+
+def _alignment(text: TextTable, index: int) -> str:
+    """Numbers to the right, texts to the left, sentences in lines of a paragraph."""
+    if text.numeric[index]:
+        return "r"
+    return "p{50mm}" if any(len(row[index].text) > _NAME_LIMIT for row in text.rows) else "l"
 
 
 def _cell(cell: TextCell) -> str:

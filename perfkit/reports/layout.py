@@ -16,6 +16,7 @@ STATUS_TEXT = {
 }
 INVALID_NOTE = "! outside its possible range (counters of different replay passes); kept as measured."
 MAX_FOOTNOTES = 20
+NAME_COLUMNS = ("kernel", "launch", "name")  # hold kernel names, of up to thousands of characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,10 @@ def lay_out(table: Table, limit: int = NAME_LIMIT) -> TextTable:
     headers, grid = _by_rows(table) if by_row else _by_columns(table)
     notes = _Footnotes()
     rows = tuple(
-        tuple(_text_cell(cell, text, notes, limit) for cell, text in zip(cells, texts, strict=True))
+        tuple(
+            _text_cell(cell, text, notes, limit if column.name in NAME_COLUMNS else 0)
+            for cell, text, column in zip(cells, texts, table.columns, strict=True)
+        )
         for cells, texts in zip(table.rows, grid, strict=True)
     )
     numeric = tuple(_is_numeric(column) for column in zip(*table.rows, strict=True))
@@ -92,7 +96,7 @@ def _text_cell(cell: Cell, text: str, notes: _Footnotes, limit: int) -> TextCell
     invalid = cell.status is Status.INVALID
     notes.invalid = notes.invalid or invalid
     whole = visible(text)
-    short = whole if cell.is_number else shorten(whole, limit)
+    short = shorten(whole, limit) if limit and not cell.is_number else whole
     return TextCell(
         text=short,
         number=cell.is_number and not cell.text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-NAME_LIMIT = 60  # characters of a name that a table shows; machines get the whole
+NAME_LIMIT = 100  # characters of a name that a table shows; machines get the whole
 
 
 def shorten(text: str, limit: int = NAME_LIMIT) -> str:
