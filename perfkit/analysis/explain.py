@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from perfkit.analysis import compare, decomposition, evidence, factors, sentences
 from perfkit.analysis import opcode_classes as opcodes
@@ -22,6 +23,8 @@ from perfkit.model import (
     Waterfall,
     WaterfallStep,
 )
+
+_SHORT = 40  # characters of what the user typed that still make a column's title
 
 __all__ = ["COUNTERS", "explain", "explain_alone", "waterfall", "waterfall_alone"]
 
@@ -91,13 +94,15 @@ def _apart(
 ) -> tuple[Side, Side]:
     """Sides that bear one name (a kernel of two runs, or a repeated one) under names that differ."""
     called = [origin.called if origin is not None else "" for origin in (origin_a, origin_b)]
-    choices = (
-        (a.label, b.label),
-        (f"{a.label} {a.problem}".strip(), f"{b.label} {b.problem}".strip()),
-        (called[0], called[1]),
-        (f"{a.label} #{a.launch.launch}", f"{b.label} #{b.launch.launch}"),
-        (f"{a.label} of {a.launch.report}", f"{b.label} of {b.launch.report}"),
-    )
+    choices = [(a.label, b.label), (f"{a.label} {a.problem}".strip(), f"{b.label} {b.problem}".strip())]
+    if max(map(len, called)) <= _SHORT:
+        choices.append((called[0], called[1]))
+    if a.launch.report == b.launch.report:
+        choices.append((f"{a.label} #{a.launch.launch}", f"{b.label} #{b.launch.launch}"))
+    files = [Path(side.launch.report) for side in (a, b)]
+    for parts in (1, 2, 100):  # as much of the path as tells them apart
+        names = ["/".join(file.parts[-parts:]) for file in files]
+        choices.append((f"{a.label} of {names[0]}", f"{b.label} of {names[1]}"))
     for one, other in choices:
         if one and other and one != other:
             return replace(a, label=one), replace(b, label=other)
@@ -117,7 +122,11 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
     facts = facts_of(one)
     if not share > 0:
         held = one.metrics.get("share_of_peak")
-        reason = held.reason if held is not None and held.reason else "its counters do not give one"
+        reason = "its counters do not give one"
+        if share == 0:
+            reason = "it executes no FP32 FMA, so the share is 0"
+        elif held is not None and held.reason:
+            reason = held.reason
         raise UsageError(
             f"{one.launch.label} ({one.launch.id}) has no share of FP32 peak to explain: {reason}",
             "`perfkit show` says for each counter whether the report holds it and what would collect it.",

@@ -214,3 +214,22 @@ def test_a_lone_kernel_loses_its_slots_to_its_stalls() -> None:
 def test_no_share_of_peak_is_refused_with_its_reason() -> None:
     with pytest.raises(UsageError, match=r"k \(made-up.ncu-rep:0\) has no share of FP32 peak to explain"):
         explain_alone([launch()])
+
+
+def test_a_kernel_without_an_fma_is_told_so() -> None:
+    with pytest.raises(UsageError, match="it executes no FP32 FMA, so the share is 0"):
+        explain_alone([ideal(0.0)])
+
+
+def test_two_launches_of_one_name_get_short_names_that_differ() -> None:
+    from perfkit.analysis.compare import Origin
+
+    def names(a: Evaluated, b: Evaluated, *called: str) -> tuple[str, str]:
+        one, other = (Origin(called=text) for text in called)
+        result = explain([a], [b], origin_a=one, origin_b=other)
+        return result.a.label, result.b.label
+
+    a, b = launch("k"), launch("k", number=1)
+    assert names(a, b, "old:k", "new:k") == ("old:k", "new:k")
+    long = "/a/folder/with/a/name/that/makes/no/title/made-up.ncu-rep:"
+    assert names(a, b, long + "0", long + "1") == ("k #0", "k #1")
