@@ -43,7 +43,15 @@ def parse_handicap(text: str, aa: int) -> float:
 def check(jobs: Sequence[Sequence[Job]], *, pairs: int, aa: int, rounds: int, cold: bool) -> None:
     """Refuse what does not go together, before anything is built."""
     if min(pairs, aa, rounds) < 0:
-        raise UsageError("--pairs, --aa and --rounds must not be negative")
+        raise UsageError(
+            "--pairs, --aa and --rounds must not be negative", "Leave the option out for the usual number."
+        )
+    for job in (job for sizes in jobs for job in sizes):
+        if job.blocks_per_sm is not None and job.blocks_per_sm < 1:
+            raise UsageError(
+                f"{job.label}: no kernel runs with {job.blocks_per_sm} blocks per SM",
+                f"Name at least 1, as in {job.spec.key}@1.",
+            )
     if aa or pairs:
         if cold:
             raise UsageError("--cold goes with neither --pairs nor --aa", "Pairs are measured with a hot L2.")
@@ -54,7 +62,7 @@ def check(jobs: Sequence[Sequence[Job]], *, pairs: int, aa: int, rounds: int, co
     if pairs and not aa:
         if len(jobs) != 2:
             raise UsageError(
-                f"--pairs compares two kernels, {len(jobs)} were named",
+                f"--pairs compares two kernels, {len(jobs)} {'was' if len(jobs) == 1 else 'were'} named",
                 "Name A and B: B is judged against A.",
             )
         if [job.size for job in jobs[0]] != [job.size for job in jobs[1]]:

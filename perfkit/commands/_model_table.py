@@ -13,6 +13,7 @@ from perfkit.model.peak import Closure, PeakCheck
 
 _LONG = 12  # launches from which on reasons are folded by kind
 _HOW = {HOT: "launches back to back", COLD: "caches flushed before each launch"}
+_FOLD = 4  # launches without a share from which on they are a line a report
 _POINTER = " (the notes name the counters)"
 _UNLIKE = {
     (HOT, COLD): "where ncu flushed them: launches that live off the caches are faster here (`perfkit bench "
@@ -68,7 +69,7 @@ def peak_tables(checks: Sequence[PeakCheck], *, fold: bool = True) -> list[Table
     There they are one row a report and reason. Every launch is in one of the two.
     """
     untold = [check for check in checks if check.full is None]
-    if not fold or len(untold) < _LONG:
+    if not fold or len(untold) < _FOLD:
         return [peak_table(checks)]
     told = [check for check in checks if check.full is not None]
     return [*([peak_table(told)] if told else []), untold_table(untold)]
@@ -201,10 +202,7 @@ def _notes(checks: Sequence[PeakCheck], names: Mapping[str, str]) -> list[str]:
     notes = [*_timing_notes(checks)]
     said = [check for check in checks if check.reason]
     if len(said) < _LONG:
-        notes += [
-            f"{check.kernel} {check.problem} ({_where(check, names)}): {check.reason}" for check in said
-        ]
-        return notes
+        return notes + [f"{_called(check)} ({_where(check, names)}): {check.reason}" for check in said]
     # Many launches: say each reason once, with the launches it is about.
     reasons: dict[str, list[str]] = {}
     for check in said:
@@ -227,6 +225,10 @@ def _timing_notes(checks: Sequence[PeakCheck]) -> Iterator[str]:
             gaps = sorted(abs(check.timed_residual or 0.0) * 100 for check in far)
             span = f"{gaps[0]:.1f}" + (f" to {gaps[-1]:.1f}" if len(gaps) > 1 else "")
             yield f"timed {cache}, more than 1 point off ({span}): {_by_problem(far)}"
+
+
+def _called(check: PeakCheck) -> str:
+    return f"{check.kernel} {check.problem}".rstrip()
 
 
 def _by_problem(checks: Sequence[PeakCheck]) -> str:

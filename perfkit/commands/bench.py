@@ -4,6 +4,7 @@ tests the method.
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,6 +82,7 @@ def bench(
 
     if output_format not in FORMATS:
         raise UsageError(f"unknown format {output_format!r}", f"Formats: {', '.join(FORMATS)}.")
+    _check_output(output)
     slow_down = modes.parse_handicap(handicap, aa)
     wanted = select(kernels, parse_sizes(n or (), size or ()), blocks_per_sm or (None,))
     jobs = jobs_of(wanted)
@@ -109,6 +111,16 @@ def bench(
             timed = modes.time(current, jobs, modes.protocol_of(str(protocol), rounds, cold))
             found = [tables.results_table(timed, current.gpu)]
     _finish(current, found, output_format, output)
+
+
+def _check_output(output: Path | None) -> None:
+    """Refuse a file that cannot be written before minutes of measuring, not after."""
+    if output is None:
+        return
+    folder = next(parent for parent in output.absolute().parents if parent.exists())
+    if output.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        why = "it is a folder" if output.is_dir() else f"{folder} is no folder that can be written to"
+        raise UsageError(f"cannot write {output}: {why}", "Give -o a file in a folder you can write to.")
 
 
 def _finish(current: Session, found: list[Table], output_format: str, output: Path | None) -> None:

@@ -57,7 +57,15 @@ def model(
     )
     if pattern:
         names = {launch.id: (launch.label, launch.name) for launch in launches}
-        checks = [check for check in checks if any(map(pattern.search, names[check.launch]))]
+        fitting = [check for check in checks if any(map(pattern.search, names[check.launch]))]
+        if checks and not fitting:
+            held = list(dict.fromkeys(check.kernel for check in checks))
+            more = f" and {len(held) - 12} more" if held[12:] else ""
+            raise UsageError(
+                f"--kernel {kernel!r} fits none of the {len(checks)} launches",
+                f"Kernels: {', '.join(held[:12])}{more}.",
+            )
+        checks = fitting
     for label, problem in peak_model.other_builds(records):
         warn(f"{label} at {problem} was timed from another source than it was profiled from: time it again")
     if not checks:
@@ -114,7 +122,10 @@ def _pattern(text: str) -> re.Pattern[str] | None:
     try:
         return re.compile(text) if text else None
     except re.error as error:
-        raise UsageError(f"--kernel {text!r} is no regular expression: {error}") from error
+        raise UsageError(
+            f"--kernel {text!r} is no regular expression: {error}",
+            "Put a backslash before a character that stands for itself.",
+        ) from error
 
 
 def _complain(reports: Sequence[Report]) -> None:
@@ -128,7 +139,8 @@ def _complain(reports: Sequence[Report]) -> None:
 def _summary(checks: Sequence[PeakCheck], files: int) -> str:
     tally = Tally(check.closure for check in checks)
     parts = ", ".join(f"{count} {closure}" for closure, count in sorted(tally.items()))
-    return f"{len(checks)} launches in {files} files: {parts}"
+    launches = f"{len(checks)} launch" + ("" if len(checks) == 1 else "es")
+    return f"{launches} in {files} file{'' if files == 1 else 's'}: {parts}"
 
 
 def _fail_on_open(checks: Sequence[PeakCheck]) -> None:

@@ -78,7 +78,13 @@ def test_every_launch_is_in_one_of_the_tables(checks: list[PeakCheck]) -> None:
 
 def test_the_list_in_the_docs_is_current(checks: list[PeakCheck]) -> None:
     text = DOC.read_text(encoding="utf-8")
-    assert text[text.index("### ") :] == render(peak_tables(checks), "markdown")
+    made = render(peak_tables(checks), "markdown")
+    assert _rows(text) == _rows(made), "see the page for the command that makes it"
     tally = Counter(str(check.closure) for check in checks)
     for closure, count in tally.items():
         assert f"{count} {closure}" in text
+
+
+def _rows(text: str) -> list[str]:
+    """Rows of the tables; the wording of the notes may change without a figure changing."""
+    return [line for line in text.splitlines() if line.startswith("|")]

@@ -12,6 +12,7 @@ import pytest
 
 from perfkit.commands import _bench_modes as modes
 from perfkit.commands import _bench_tables as tables
+from perfkit.commands import bench
 from perfkit.commands._bench_session import jobs_of, session
 from perfkit.errors import CheckFailedError, ToolError, UsageError
 from perfkit.kernels.registry import load_registry
@@ -61,7 +62,15 @@ def _run(
 
 
 def _jobs(keys: Sequence[str], sizes: Sequence[int] = (1024,)) -> Any:
-    return jobs_of([KernelRequest(_spec(key), {"n": n}) for n in sizes for key in keys])
+    """`x`, or `x@N` for one that is held to N blocks per SM."""
+    split = [key.partition("@") for key in keys]
+    return jobs_of(
+        [
+            KernelRequest(_spec(key), {"n": n}, int(blocks) if at else None)
+            for n in sizes
+            for key, at, blocks in split
+        ]
+    )
 
 
 def _cell(table: Table, row: int, column: str) -> Any:
@@ -241,6 +250,7 @@ def test_a_run_that_never_reached_a_gpu_leaves_nothing(tmp_path: Path) -> None:
         (["x", "y"], {"pairs": 60, "cold": True}, "--cold"),
         (["x", "y"], {"pairs": 60, "rounds": 2}, "--rounds"),
         (["x"], {"rounds": -1}, "negative"),
+        (["x@0"], {}, "x@0: no kernel runs with 0 blocks"),
     ],
 )
 def test_what_does_not_go_together_is_refused(keys: list[str], options: Any, words: str) -> None:
@@ -257,3 +267,13 @@ def test_handicap(text: str, value: float) -> None:
 def test_handicap_refused(text: str) -> None:
     with pytest.raises(UsageError, match="handicap"):
         modes.parse_handicap(text, 5)
+
+
+def test_a_file_that_cannot_be_written_is_found_before_measuring(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for output, words in ((tmp_path, "is a folder"), (tmp_path / "file" / "x.csv", "no folder")):
+        with pytest.raises(UsageError, match=words):
+            bench._check_output(output)
+    bench._check_output(tmp_path / "new" / "x.csv")
+    bench._check_output(None)
+    assert not (tmp_path / "new").exists()

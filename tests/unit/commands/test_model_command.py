@@ -60,6 +60,13 @@ def test_a_regex_that_is_none() -> None:
         model._pattern("(")
 
 
+@pytest.mark.skipif(not recorded_root().is_dir(), reason="this checkout has no recorded run")
+def test_a_regex_that_fits_nothing_names_what_is_there() -> None:
+    with pytest.raises(UsageError, match="'k9' fits none of the 30 launches") as caught:
+        model.model(["recorded"], strict=False, kernel="k9", jobs=1, output_format="csv", output=None)
+    assert caught.value.remedy == "Kernels: k1, k2, k3, k4, k5, k6, k6b, k7, k8, cublas."
+
+
 def test_strict_names_what_does_not_close() -> None:
     check = PeakCheck(LaunchId("r", 0, 3), "k5", "", "", {}, 0.5, 0.5, 0.4, None, None, Closure.OPEN, "why")
     model._fail_on_open([dataclasses.replace(check, closure=Closure.NEARLY)])
