@@ -76,10 +76,6 @@ def main() -> None:
     except KeyboardInterrupt:
         _say("interrupted", "")
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of the pipe went away (`perfkit show ... | head`): that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except Exception as error:
         if os.environ.get("PERFKIT_DEBUG"):
             raise

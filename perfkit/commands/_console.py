@@ -21,8 +21,13 @@ def emit(text: str, output: Path | None = None) -> None:
     Raises UsageError when the file cannot be written.
     """
     if output is None:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader of the pipe went away (`| head`). That is no error, and what the command came to
+            # still counts: a gate that fails exits with 1 all the same.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

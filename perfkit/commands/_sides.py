@@ -178,17 +178,15 @@ def _listed(launches: Sequence[Evaluated], most: int = 8) -> str:
 def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
     from perfkit.analysis.compare import Origin
     from perfkit.analysis.together import together
+    from perfkit.reports.text import shorten
 
     found: list[Chosen] = []
-    known: set[str] = set()
+    known: dict[str, None] = {}
     for record, launches in sources.of_run(run):
-        labels = [one.launch.label for one in launches]
-        known.update(labels)
-        for problem in dict.fromkeys(one.launch.problem for one in launches if one.launch.label == kernel):
-            picked = tuple(
-                one for one in launches if one.launch.label == kernel and one.launch.problem == problem
-            )
-            entry = next((k for k in record.kernels if (k.label, k.problem) == (kernel, problem)), None)
+        known.update(dict.fromkeys(one.launch.label for one in launches))
+        for picked in _picked(launches, kernel):
+            label, problem = picked[0].launch.label, picked[0].launch.problem
+            entry = next((k for k in record.kernels if (k.label, k.problem) == (label, problem)), None)
             if entry is not None and len(picked) > 1:
                 # perfkit's runner calls each kernel once: these are the kernels of one library call.
                 names = ", ".join(one.launch.kernel for one in picked)
@@ -200,9 +198,20 @@ def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
     if not found:
         raise UsageError(
             f"there is no kernel {kernel!r} in run {run}",
-            f"It holds {', '.join(sorted(known))}. Other runs: RUN:kernel, reports: REPORT:launch.",
+            f"It holds {', '.join(shorten(one) for one in known)}. "
+            "Other runs: RUN:kernel or RUN:launch, reports: REPORT:launch.",
         )
     return found
+
+
+def _picked(launches: Sequence[Evaluated], which: str) -> list[tuple[Evaluated, ...]]:
+    """The launches of the kernel labelled `which`, problem by problem; else the launch of that index."""
+    named = [one for one in launches if one.launch.label == which]
+    match = None if named else _LAUNCH.fullmatch(which)
+    if match:
+        return [(one,) for one in launches if _is(one, match)]
+    problems = dict.fromkeys(one.launch.problem for one in named)
+    return [tuple(one for one in named if one.launch.problem == problem) for problem in problems]
 
 
 def _refuse_several(picked: Sequence[Evaluated], text: str) -> None:

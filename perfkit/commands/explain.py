@@ -23,8 +23,9 @@ def explain(
         list[str] | None,
         typer.Argument(
             metavar="A [B]...",
-            help="Kernels of the last profile run, RUN:kernel, REPORT or REPORT:launch. One: where its "
-            "share of peak went. Two: why B is slower or faster. More: each step from one to the next.",
+            help="Kernels of the last profile run, RUN:kernel, RUN:launch, REPORT or REPORT:launch. "
+            "One: where its share of peak went. Two: why B is slower or faster. "
+            "More: each step from one to the next.",
         ),
     ] = None,
     run: Annotated[
@@ -125,6 +126,10 @@ def _compare(one: Chosen, other: Chosen, bench: str | None) -> Comparison:
     from perfkit.analysis.source_reader import read_instructions
     from perfkit.commands._wall_clock import wall_clock
 
+    if [held.launch.id for held in one.launches] == [held.launch.id for held in other.launches]:
+        raise UsageError(
+            f"{one.text} and {other.text} are the same launch", "Name another kernel, run or launch for B."
+        )
     result = explain_pair(
         one.launches,
         other.launches,

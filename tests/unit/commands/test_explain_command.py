@@ -111,6 +111,19 @@ def test_what_is_not_there_is_an_error_that_says_what_is(sources: Sources) -> No
         choose(sources, ["old.ncu-rep:0"])
 
 
+def test_a_launch_of_a_run_by_its_index(tmp_path: Path, sources: Sources) -> None:
+    gemms = [launch("gemm", problem="", number=i, duration=1.0 + i) for i in range(2)]
+    store_run(tmp_path, sources, "20260104T000000.000Z_profile", [*gemms], registered=False)
+    first, second = choose(sources, ["0", "20260104:1"])
+    assert [side.launches[0].number("duration") for side in (first, second)] == [1.0, 2.0]
+    assert first.kernel is None
+    with pytest.raises(UsageError, match="no kernel '2' in run latest"):
+        choose(sources, ["2"])
+    # Of a kernel that the run knows, its work is known too.
+    (held,) = choose(sources, ["20260101:0"], "n=64")
+    assert held.origin.work == 2.0 * 64**3
+
+
 def test_both_sides_come_from_one_run_of_a_collection(tmp_path: Path, sources: Sources) -> None:
     store_run(tmp_path, sources, "20260102T000000.000Z_profile", [launch("k6"), launch("k6@1")])
     store_run(tmp_path, sources, "20260103T000000.000Z_profile", [launch("k6", duration=9.0)])
