@@ -52,9 +52,9 @@ formula = [                          # the first that the report can answer
 ]
 ```
 
-Other keys: `section` (the ncu section to recommend), `detail` (left out of tables that have no room),
+Other keys: `section` (the ncu sections to recommend), `detail` (left out of tables that have no room),
 `hidden` (serves other metrics only), `collect` (counters to hand to ncu in place of the first formula's),
-`refuse` (launches for which the metric has no meaning), `digits`; `pick`/`among` and `sum` as in
+`refuse` (launches for which the metric has no meaning), `digits`; `pick`/`among`, `sum` and `whole` as in
 `stalls.toml`. A formula may be a table `{ formula = "...", note = "..." }`.
 """
 
@@ -83,7 +83,8 @@ def _metric(metric: Metric) -> Iterator[str]:
     if metric.range is not None:
         facts.append(f"Possible range {metric.range[0]:g} to {metric.range[1]:g}.")
     if metric.section:
-        facts.append(f"Collected by `--section {metric.section}`.")
+        sections = " ".join(f"--section {name}" for name in metric.section.split())
+        facts.append(f"Collected by `{sections}`.")
     if facts:
         yield " ".join(facts) + "\n"
     for number, one in enumerate(metric.alternatives, 1):
@@ -105,8 +106,9 @@ def _chips() -> Iterator[str]:
     yield "## Differences between chips\n"
     for chip in definitions.chips:
         where = ", ".join(chip.compute_capability)
-        for pattern, reason in chip.absent.items():
-            yield f"- {where}: no `{pattern}` ({reason})"
+        for reason in dict.fromkeys(chip.absent.values()):
+            patterns = ", ".join(f"`{one}`" for one, why in chip.absent.items() if why == reason)
+            yield f"- {where}: no {patterns} ({reason})"
         for metric in chip.metrics.values():
             formulas = ", ".join(f"`{one.expression.text}`" for one in metric.alternatives)
             yield f"- {where}: `{metric.name}` from {formulas}"

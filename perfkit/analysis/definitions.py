@@ -20,7 +20,7 @@ _DEVICES_FILE = Path(__file__).parent / "devices.toml"
 
 _METRIC_KEYS = {
     "title", "unit", "doc", "digits", "range", "formula", "collect", "section", "hidden", "detail", "refuse",
-    "pick", "among", "except", "sum", "note_ideal",
+    "pick", "among", "except", "sum", "whole", "note_ideal",
 }  # fmt: skip
 _ACRONYMS = {"gmma", "imc", "lg", "mio", "tex"}
 _SET_KEYS = {"title", "doc", "also", "metrics", "each"}
@@ -55,8 +55,8 @@ class Metric:
     """One metric: what it is, and its formulas in order of preference.
 
     `pick` ("largest" or "smallest") makes it the name of one of `among` (label -> metric) instead; `total`
-    the sum of those of `among` that have a value. `hidden` metrics only serve others; `detail` metrics are
-    left out of tables that have no room.
+    their sum, of all of them or of as many as make up the metric `whole`. `hidden` metrics only serve
+    others; `detail` metrics are left out of tables that have no room.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Metric:
     pick: str = ""
     total: bool = False
     among: Mapping[str, str] = field(default_factory=dict)
+    whole: str = ""
     note_ideal: str = ""
 
     @property
@@ -84,9 +85,8 @@ class Metric:
         names = [name for one in self.alternatives for name in one.expression.metrics]
         names += [name for one in self.refusals for name in (one.when, *one.above.metrics)]
         names += [one.unless for one in self.refusals if one.unless]
-        return tuple(
-            dict.fromkeys((*names, *self.among.values(), *([self.note_ideal] if self.note_ideal else [])))
-        )
+        names += [*self.among.values(), *(name for name in (self.whole, self.note_ideal) if name)]
+        return tuple(dict.fromkeys(names))
 
     @property
     def counters(self) -> tuple[str, ...]:
@@ -299,6 +299,7 @@ class _SetReader(_FileReader):
             ),
             pick=entry.get("pick", ""),
             total="sum" in entry,
+            whole=entry.get("whole", ""),
             note_ideal=entry.get("note_ideal", ""),
         )
 

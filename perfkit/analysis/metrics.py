@@ -31,6 +31,7 @@ _ALWAYS = (
     "device__attribute_max_warps_per_scheduler",
     "profiler__replayer_passes",
 )
+_LISTED = 3  # of more missing counters only so many are named, where a section holds them
 
 
 def load_metric_sets(extra: Iterable[str | Path] = ()) -> MetricSets:
@@ -288,11 +289,18 @@ class _Evaluation:
     def _total(self, metric: Metric) -> MetricValue:
         found = [self.value(name) for name in metric.among.values()]
         numbers = [float(v.value) for v in found if isinstance(v.value, (int, float))]
-        if not numbers:
-            return self._missing(metric)
+        without = [v.name for v in found if v.status is Status.NOT_COLLECTED]
+        if not numbers or (without and not self._is_whole(metric, sum(numbers))):
+            return self._missing(metric)  # a sum of some of them would pass for the whole
+        note = f"without {', '.join(without)} (not collected), and it meets {metric.whole}" if without else ""
         counters = tuple(counter for v in found if v.value is not None for counter in v.counters)
         formula = " + ".join(v.name for v in found if v.value is not None)
-        return MetricValue(metric.name, sum(numbers), metric.unit, Status.OK, "", formula, counters)
+        return MetricValue(metric.name, sum(numbers), metric.unit, Status.OK, note, formula, counters)
+
+    def _is_whole(self, metric: Metric, number: float) -> bool:
+        """Whether a sum that lacks some of its parts meets the measured whole within 5 %."""
+        whole = self.value(metric.whole).value if metric.whole else None
+        return isinstance(whole, (int, float)) and abs(number - whole) <= 0.05 * whole
 
     def _missing(self, metric: Metric) -> MetricValue:
         if metric.name in self._chip.absent:
@@ -306,24 +314,26 @@ class _Evaluation:
             return self._without(metric, Status.NOT_ON_CHIP, absent[0].reason)
         if not self._launch.collected:
             return self._without(metric, Status.NOT_COLLECTED, "the launch was not collected")
-        needed = self._needed(metric)
-        return self._without(metric, Status.NOT_COLLECTED, _how_to_collect(metric.section, needed))
+        sections: dict[str, None] = {}
+        needed = tuple(self._needed(metric, sections))
+        return self._without(metric, Status.NOT_COLLECTED, _how_to_collect(tuple(sections), needed))
 
-    def _needed(self, metric: Metric) -> tuple[str, ...]:
-        """The counters that are missing from the metric's first choice, those of metrics it uses included."""
-        wanted = metric.collect
-        if wanted is None:
-            wanted = metric.alternatives[0].expression.counters if metric.alternatives else ()
-        used = (
-            metric.alternatives[0].expression.metrics
-            if metric.alternatives
-            else tuple(metric.among.values())[:1]
-        )
+    def _needed(self, metric: Metric, sections: dict[str, None]) -> dict[str, None]:
+        """The counters that are missing from the metric's first choice, those of metrics it uses included.
+
+        The ncu sections that hold them go into `sections`; one that holds them all comes alone.
+        """
+        wanted: tuple[str, ...] = metric.collect or ()
+        if not wanted and metric.alternatives:
+            wanted = metric.alternatives[0].expression.counters
+        used = metric.alternatives[0].expression.metrics if metric.alternatives else metric.among.values()
         names = dict.fromkeys(name for name in wanted if not self._has(name))
+        if names:
+            sections.update(dict.fromkeys(metric.section.split()))
         for name in used:
-            if self.value(name).value is None:
-                names.update(dict.fromkeys(self._needed(self._chip.metrics[name])))
-        return tuple(names)
+            if self.value(name).status is Status.NOT_COLLECTED:
+                names.update(self._needed(self._chip.metrics[name], sections))
+        return names
 
     def _has(self, name: str) -> bool:
         found = self._launch.counters.get(name)
@@ -338,9 +348,13 @@ class _Evaluation:
 
 
 @lru_cache(maxsize=4096)
-def _how_to_collect(section: str, needed: tuple[str, ...]) -> str:
+def _how_to_collect(sections: tuple[str, ...], needed: tuple[str, ...]) -> str:
     """Why a metric has no value, and the ncu option that would give it one."""
     if not needed:
         return "not in the report"
-    other = f" or `--section {section}`" if section else ""
+    by_section = " ".join(f"--section {section}" for section in sections)
+    if len(needed) > _LISTED and by_section:
+        few = f"{', '.join(needed[:_LISTED])} and {len(needed) - _LISTED} more"
+        return f"not in the report: {few}; collect with `ncu {by_section}`"
+    other = f" or `{by_section}`" if by_section else ""
     return f"not in the report: {', '.join(needed)}; collect with `ncu --metrics {','.join(needed)}`{other}"

@@ -14,6 +14,7 @@ from perfkit.errors import UsageError
 from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, Status, Table
 
 _Grid = tuple[list[Column], list[tuple[Cell, ...]]]
+_SECTIONS = re.compile(r"--section \w+(?: --section \w+)*(?=`)")
 SIDE_BY_SIDE = 12  # up to so many launches become columns
 
 
@@ -28,7 +29,10 @@ def report_names(paths: Iterable[str]) -> dict[str, str]:
 
 
 def labels(launches: Sequence[Launch]) -> list[str]:
-    """A short, unambiguous label for each launch: kernel; problem, #index and report where they differ."""
+    """A short, unambiguous label for each launch: kernel; problem, report and #index where they differ.
+
+    What tells launches apart stands at the end, which survives where a narrow table cuts names in the middle.
+    """
     several_problems = len({one.problem for one in launches}) > 1
     base = [f"{one.label} {one.problem}".strip() if several_problems else one.label for one in launches]
     seen = Tally(base)
@@ -37,9 +41,9 @@ def labels(launches: Sequence[Launch]) -> list[str]:
     for label, one in zip(base, launches, strict=True):
         if seen[label] > 1:
             index = f"{one.id.range}.{one.id.launch}" if one.id.range else f"{one.id.launch}"
-            label = f"{label} #{index}"
             if len(reports) > 1:
                 label = f"{label} {Path(reports[one.id.report]).with_suffix('')}"
+            label = f"{label} #{index}"
         result.append(label)
     return result
 
@@ -176,23 +180,27 @@ def _rows(
 
 
 def _with_values(metrics: Sequence[str], evaluated: Sequence[Evaluated]) -> tuple[list[str], tuple[str, ...]]:
-    """The metrics that any launch answers; the others go into notes, by why they have no value."""
+    """The metrics that any launch answers; the others go into notes, by why they have no value.
+
+    Those that one and the same option of ncu would collect share a note.
+    """
     kept: list[str] = []
-    why: dict[tuple[Status, str], list[str]] = {}
+    why: dict[tuple[Status, str], dict[str, str]] = {}
     for metric in metrics:
         values = [one.metrics[metric] for one in evaluated]
         if any(value.value is not None or value.status is Status.UNDEFINED for value in values):
             kept.append(metric)
         else:
             first = next((v for v in values if v.status is Status.NOT_COLLECTED), values[0])
-            why.setdefault((first.status, first.reason), []).append(metric)
-    if not kept:
-        kept = list(metrics)
-        return kept, ()
-    return kept, tuple(
-        f"{status.replace('_', ' ')}: {', '.join(names)}{f' ({reason})' if reason else ''}"
-        for (status, reason), names in why.items()
-    )
+            option = _SECTIONS.search(first.reason)
+            why.setdefault((first.status, option[0] if option else first.reason), {})[metric] = first.reason
+    notes = []
+    for (status, option_or_reason), reasons in why.items():
+        reason = next(iter(reasons.values()))
+        if len(set(reasons.values())) > 1:
+            reason = f"collect with `ncu {option_or_reason}`"
+        notes.append(f"{status.replace('_', ' ')}: {', '.join(reasons)}{f' ({reason})' if reason else ''}")
+    return kept, tuple(notes)
 
 
 def cell(value: MetricValue, digits: int | None = None) -> Cell:

@@ -131,6 +131,9 @@ def test_dram_counters_of_12() -> None:
 
 
 STALLS = {"lg_throttle": 3.0, "wait": 2.0, "selected": 1.0, "not_selected": 9.0}
+EVERY_STALL = {
+    name.removeprefix("stall_"): 0.0 for name in SETS.sets["stalls"].metrics if name.startswith("stall_")
+}
 
 
 def stalls(values: Mapping[str, float]) -> dict[str, float]:
@@ -152,8 +155,54 @@ def test_shares_of_stalls_and_the_check_of_their_sum() -> None:
     assert value("warp_states_sum", counters).value == 15.0
     assert value("stalled_share_lg_throttle", counters).value == 3.0 / 15.0
     assert value("warp_states_check", counters).status is Status.OK
-    counters["smsp__average_warp_latency_per_inst_issued.ratio"] = 16.0
-    assert value("warp_states_check", counters).status is Status.INVALID
+    # A sum that does not meet the warp latency is flagged where it is complete, and no sum where it is not.
+    latency = {"smsp__average_warp_latency_per_inst_issued.ratio": 16.0}
+    whole = {**stalls({**EVERY_STALL, **STALLS}), **latency}
+    assert value("warp_states_check", whole).status is Status.INVALID
+    for name in ("warp_states_sum", "warp_states_check", "stalled_share_lg_throttle"):
+        part = value(name, {**counters, **latency})
+        assert (part.value, part.status) == (None, Status.NOT_COLLECTED)
+        assert part.reason.endswith("collect with `ncu --section WarpStateStats`")
+    assert "without stall_barrier" in value("warp_states_sum", counters).reason
+
+
+def test_the_option_for_a_metric_of_several_sections() -> None:
+    reason = value("model_share_of_peak", {}).reason
+    assert reason.endswith(
+        "and 2 more; collect with `ncu --section SchedulerStats --section InstructionStats"
+        " --section SpeedOfLight_RooflineChart --section SpeedOfLight`"
+    )
+    # One missing counter does not ask for a section of what is there.
+    names = SETS.counters(["model_share_of_peak"])
+    but_one = {name: 1.0 for name in names if name != "smsp__cycles_elapsed.sum"}
+    assert "`ncu --metrics smsp__cycles_elapsed.sum` or `--section SpeedOfLight`" in (
+        value("model_share_of_peak", but_one).reason
+    )
+    # What is not collected by default names its counters all the same.
+    assert "mem_shared.sum," in value("shared_conflicts_elsewhere", {}).reason
+
+
+def test_what_6x_answers_by_its_older_counters() -> None:
+    def old(name: str, counters: Mapping[str, Any]) -> MetricValue:
+        return value(name, counters, chip=(6, 1))
+
+    assert old("duration", {"gpu__time_duration": 5952.0}).value == 5952.0 / 1e9
+    assert old("sm_clock", {"gpc__frequency": 1.8e9}).value == 1.8e9
+    warps = {
+        "sm__active_warps_avg_per_active_cycle": 18.0,
+        "device__attribute_num_schedulers_per_multiprocessor": 4,
+        "device__attribute_max_warps_per_multiprocessor": 64,
+    }
+    assert old("active_warps_per_scheduler", warps).value == 4.5
+    assert old("achieved_occupancy", warps).value == 18 / 64
+    assert "gpc__frequency`" in old("sm_clock", {}).reason
+    for name in ("dram_read_bytes", "sectors_per_load", "issue_rate", "warp_latency", "l2_hit_rate"):
+        assert old(name, {}).status is Status.NOT_ON_CHIP
+    for name in SETS.names():
+        found = old(name, {})
+        if found.status is Status.NOT_COLLECTED:  # an option that names what 6.x does not have is no help
+            assert "smsp__" not in found.reason
+            assert "l1tex__" not in found.reason
 
 
 def test_the_occupancy_limiter_and_its_ties() -> None:

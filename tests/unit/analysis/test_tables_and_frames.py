@@ -44,8 +44,8 @@ def evaluated(*launches: Launch) -> list[Evaluated]:
 def test_labels_are_short_and_unambiguous() -> None:
     assert labels([launch(0, "a"), launch(1, "b")]) == ["a", "b"]
     assert labels([launch(0, "a"), launch(1, "a")]) == ["a #0", "a #1"]
-    assert labels([launch(0, "a"), launch(0, "a", "b/s.ncu-rep")]) == ["a #0 r", "a #0 s"]
-    assert labels([launch(0, "a"), launch(0, "a", "b/r.ncu-rep")]) == ["a #0 a/r", "a #0 b/r"]
+    assert labels([launch(0, "a"), launch(0, "a", "b/s.ncu-rep")]) == ["a r #0", "a s #0"]
+    assert labels([launch(0, "a"), launch(0, "a", "b/r.ncu-rep")]) == ["a a/r #0", "a b/r #0"]
     assert labels([launch(0, "sgemm", key="k6"), launch(1, "sgemm", key="k6b")]) == ["k6", "k6b"]
     other = replace(launch(2, "sgemm", key="k6"), problem="n=128")
     assert labels([launch(0, "sgemm", key="k6"), other]) == ["k6 n=64", "k6 n=128"]
@@ -57,7 +57,11 @@ def test_few_launches_stand_side_by_side_with_a_unit_column() -> None:
     registers = next(row for row in table.rows if row[0].value == "registers_per_thread")
     assert [cell.value for cell in registers] == ["registers_per_thread", "register", 32.0, 32.0]
     # What no launch answers is not dropped silently.
-    assert any("achieved_occupancy" in note and "ncu --metrics" in note for note in table.notes)
+    assert any("achieved_occupancy" in note and "`ncu --section Occupancy`" in note for note in table.notes)
+    # Nor does a set of which nothing was collected fill a table with nothing.
+    (empty,) = set_tables(evaluated(launch()), SETS, ["stalls"])
+    assert empty.rows == ()
+    assert any("stall_wait" in note and "`ncu --section WarpStateStats`" in note for note in empty.notes)
 
 
 def test_many_launches_are_rows() -> None:
