@@ -74,6 +74,12 @@ def fell(result: Comparison, name: str) -> bool:
     return after < before
 
 
+def halved(result: Comparison, name: str) -> bool:
+    """Whether a metric fell to a half, give or take a tenth."""
+    before, after = evidence(result, name)
+    return 0.45 * before < after < 0.55 * before
+
+
 STEPS = (
     Step(
         "k1",
@@ -100,7 +106,11 @@ STEPS = (
         "k5",
         "8 x 8 outputs a thread: fewer shared loads per FMA, half the bytes from L2, at the price of "
         "registers",
-        lambda r: named(r, "instructions_shared_load") < 0 and named(r, "theoretical_occupancy") > 0,
+        lambda r: (
+            named(r, "instructions_shared_load") < 0
+            and named(r, "theoretical_occupancy") > 0
+            and halved(r, "l2_read_bytes")
+        ),
     ),
     Step(
         "k5",

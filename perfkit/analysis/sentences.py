@@ -14,12 +14,18 @@ _WORTH = 0.2
 _WORTH_CHILD = 0.25
 _SMALL = 0.005  # ln: below this nothing moved (the floor of the verdict)
 
+_FIXED = ("registers_per_thread", "shared_bytes_per_block", "block_size", "blocks_per_sm", "grid_size")
+
 
 def of_comparison(result: Comparison) -> tuple[str, ...]:
     """Verdict, the chain of the causes that made the change, and what works against them."""
     said = [_opening(result)]
-    sign = 1.0 if result.log_ratio >= 0 else -1.0
-    ranked = sorted(result.factors, key=lambda factor: -abs(factor.contribution))
+    # More work is no cause to look for: what is told is the time for the same work.
+    sign = 1.0 if result.log_ratio >= math.log(result.work_ratio) else -1.0
+    ranked = sorted(
+        (factor for factor in result.factors if factor.name != "work"),
+        key=lambda factor: -abs(factor.contribution),
+    )
     if not ranked or abs(ranked[0].contribution) < _SMALL:
         return (*said, f"No factor moved the time by more than {_SMALL:.1%}.")
     least = max(_SMALL, _WORTH * abs(ranked[0].contribution))
@@ -40,16 +46,19 @@ def of_comparison(result: Comparison) -> tuple[str, ...]:
 def _opening(result: Comparison) -> str:
     a, b = result.a, result.b
     kind = result.verdict.kind
-    ratio = math.exp(result.log_ratio)
+    ratio = math.exp(result.log_ratio) / result.work_ratio
     times = f"{format_value(a.duration, 's')} to {format_value(b.duration, 's')}"
-    per_work = "" if result.work_ratio == 1 else f", for {result.work_ratio:.3g} times the work"
+    per_work = ""
+    if result.work_ratio != 1:
+        per_work = " per unit of work"
+        times += f" for {result.work_ratio:.3g} times the work"
     if kind is VerdictKind.SAME:
-        return f"{b.label} and {a.label} take the same time ({times}{per_work})."
+        return f"{b.label} and {a.label} take the same time{per_work} ({times})."
     if kind is VerdictKind.AMBIGUOUS:
-        return f"Whether {b.label} differs from {a.label} is not certain ({times}{per_work}, x{ratio:.3f})."
+        return f"Whether {b.label} differs from {a.label}{per_work} is not certain ({times}, x{ratio:.3f})."
     if ratio >= 1:
-        return f"{b.label} takes {ratio:.2f} times as long as {a.label} ({times}{per_work})."
-    return f"{b.label} is {1 / ratio:.2f} times as fast as {a.label} ({times}{per_work})."
+        return f"{b.label} takes {ratio:.2f} times as long as {a.label}{per_work} ({times})."
+    return f"{b.label} is {1 / ratio:.2f} times as fast as {a.label}{per_work} ({times})."
 
 
 def _phrases(found: Sequence[Factor], sign: float) -> list[str]:
@@ -115,15 +124,22 @@ def _warps_chain(warps: Factor) -> str:
     theory = next((child for child in warps.children if child.name == "theoretical_occupancy"), None)
     if theory is not None and abs(theory.contribution) > _WORTH_CHILD * abs(warps.contribution):
         limiter = _evidence(theory, "occupancy_limiter")
-        cause = {"registers": "registers_per_thread", "shared": "shared_bytes_per_block"}
-        for word, name in cause.items():
-            held = _evidence(theory, name)
-            limits = f"{limiter.before} {limiter.after}" if limiter is not None else word
-            if held is not None and held.before != held.after and word in limits:
-                links.append(f"{held.title} {_values(held)}")
+        limits = f"{limiter.before} {limiter.after}" if limiter is not None else "registers shared"
+        causes = [
+            held
+            for word, name in (("registers", "registers_per_thread"), ("shared", "shared_bytes_per_block"))
+            if word in limits
+            for held in [_evidence(theory, name)]
+        ]
+        causes.append(_evidence(warps, "block_size"))
+        changed = [held for held in causes if held is not None and held.before != held.after]
+        if changed:
+            links.append(_join([f"{held.title} {_values(held)}" for held in changed]))
         blocks = _evidence(theory, "blocks_per_sm")
         if blocks is not None and blocks.before != blocks.after:
             links.append(f"blocks per SM {_values(blocks)}")
+        elif blocks is not None and causes[-1] in changed:
+            links[-1] += f" at {_one(blocks.after, blocks.unit)} blocks per SM"
     achieved = next((child for child in warps.children if child.name == "achieved_occupancy"), None)
     if achieved is not None and abs(achieved.contribution) > _WORTH_CHILD * abs(warps.contribution):
         links.append(
@@ -167,10 +183,12 @@ def _evidence(factor: Factor, name: str) -> Evidence | None:
 
 
 def has_moved(item: Evidence) -> bool:
-    """Whether a counter is another by more than 5 %, or a word by anything."""
+    """Whether a counter is another by more than 5 %; a word, or what build and launch fix, by anything."""
     if item.before is None or item.after is None:
         return False
     if not isinstance(item.before, (int, float)) or not isinstance(item.after, (int, float)):
+        return item.before != item.after
+    if item.name in _FIXED:
         return item.before != item.after
     scale = max(abs(item.before), abs(item.after))
     return scale > 0 and abs(item.after - item.before) > 0.05 * scale

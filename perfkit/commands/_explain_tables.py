@@ -36,7 +36,7 @@ def comparison_tables(result: Comparison, *, everything: bool = False) -> list[T
 
     A factor's evidence stands under it in parentheses: it speaks for the factor, and is no part of the sum.
     """
-    scale = max((abs(factor.contribution) for factor in result.factors), default=0.0)
+    scale = max((abs(factor.contribution) for factor in result.factors if factor.name != "work"), default=0.0)
     least = 0.0 if everything else _OPEN * scale
     rows = [row for factor in result.factors for row in _rows(factor, 0, least, result.log_ratio)]
     rows.append(_total("residual", result.residual, result.log_ratio, "what the counters do not account for"))
@@ -55,6 +55,8 @@ def comparison_tables(result: Comparison, *, everything: bool = False) -> list[T
         Column("ratio", "on the time", doc="The factor on the time, exp(contribution)"),
     )
     title = f"{_called(result.a)} -> {_called(result.b)}: {result.verdict.kind}"
+    if result.work_ratio != 1:
+        title += " per unit of work"
     lead = (f"Reason: {result.verdict.reason}.", *result.sentences)
     tables = [Table("explain", title, columns, tuple(rows), lead=lead)]
     if result.wall_clock is not None:
@@ -101,7 +103,9 @@ def _aside(item: Evidence, depth: int) -> Cell:
 
 
 def _side(value: float | str | None, unit: str) -> Cell:
-    return Cell(value) if isinstance(value, str) else _value(value, unit)
+    if isinstance(value, str):
+        return Cell(value, text=value.replace("shared_memory", "shared"))  # as narrow as the numbers
+    return _value(value, unit)
 
 
 def _effect(contribution: float, whole: float) -> tuple[Cell, Cell, Cell]:

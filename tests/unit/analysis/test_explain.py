@@ -97,6 +97,35 @@ def test_twice_the_work_is_a_factor_of_its_own() -> None:
     assert result.verdict.kind == "same"
 
 
+def test_more_work_is_no_cause_but_what_changed_for_the_same_work_is() -> None:
+    from perfkit.analysis.compare import Origin
+
+    a, b = launch(problem="n=64", active=0.4), launch(duration=40e-3, problem="n=128", active=0.8)
+    result = explain([a], [b], origin_a=Origin(work=1.0), origin_b=Origin(work=80.0))
+    first, second = result.sentences[:2]
+    assert first == (
+        "k n=128 is 2.00 times as fast as k n=64 per unit of work (1 ms to 40 ms for 80 times the work)."
+    )
+    assert second.startswith("The SMs hold work in 80% of the cycles instead of 40%")
+
+
+def test_smaller_blocks_are_named_where_they_make_fewer_warps() -> None:
+    a = launch(warps=7.9, blocks=2, block_size=512, registers_per_thread=56, occupancy_limiter="registers")
+    b = launch(
+        duration=2e-3,
+        issue_rate=0.25,
+        warps=4.0,
+        blocks=2,
+        block_size=256,
+        registers_per_thread=96,
+        occupancy_limiter="registers",
+    )
+    assert (
+        "egisters per thread 56 -> 96 and threads per block 512 -> 256 at 2 blocks per SM, so warps per "
+        "scheduler 7.9 -> 4, so issue rate 0.50 -> 0.25" in " ".join(explain([a], [b]).sentences)
+    )
+
+
 def test_a_fallen_occupancy_is_told_as_a_chain() -> None:
     a = launch(
         "k6b",

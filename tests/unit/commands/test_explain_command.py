@@ -332,6 +332,14 @@ def test_the_json_holds_the_whole_tree() -> None:
     assert loss["share"] + sum(part["contribution"] for part in loss["losses"]) == pytest.approx(1.0)
 
 
+def test_a_launch_is_not_compared_with_itself(sources: Sources) -> None:
+    from perfkit.commands.explain import _compare
+
+    one, other = choose(sources, ["k6", "k6"], "n=64")
+    with pytest.raises(UsageError, match="k6 and k6 are the same launch"):
+        _compare(one, other, None)
+
+
 def test_everything_shows_what_the_table_puts_together() -> None:
     a, b = pair()
     result = explain([a], [b])
