@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,22 @@ def long_rows(evaluated: Iterable[Evaluated]) -> Iterator[tuple[str | int | floa
         for value in one.metrics.values():
             text = value.value if isinstance(value.value, str) else ""
             yield (*head, value.name, value.number, text, value.unit, value.status.value, value.reason)
+
+
+def long_counter_rows(
+    evaluated: Iterable[Evaluated], names: re.Pattern[str]
+) -> Iterator[tuple[str | int | float | None, ...]]:
+    """Raw counters of such names as rows of the long frame: values and units as the report stores them."""
+    for one in evaluated:
+        launch = one.launch
+        for name in sorted(filter(names.search, launch.counters)):
+            counter = launch.counters[name]
+            text = counter.value if isinstance(counter.value, str) else ""
+            value = counter.value if isinstance(counter.value, (int, float)) else None
+            yield (
+                launch.id.report, launch.id.range, launch.id.launch, launch.kernel, launch.key or "",
+                launch.problem, launch.gpu, name, value, text, counter.unit, counter.status.value, "",
+            )  # fmt: skip
 
 
 def wide_frame(evaluated: Sequence[Evaluated], names: Sequence[str]) -> DataFrame:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from perfkit.model import Evaluated, MetricValue, Report
+from perfkit.model import Counter, Evaluated, MetricValue, Report
 
 SCHEMA_VERSION = 1
 
 
-def launches_json(evaluated: Sequence[Evaluated], reports: Sequence[Report], version: str) -> str:
-    """The document as text. NaN never appears: a missing value is null with a status that says why."""
+def launches_json(
+    evaluated: Sequence[Evaluated],
+    reports: Sequence[Report],
+    version: str,
+    counters: re.Pattern[str] | None = None,
+) -> str:
+    """The document as text. NaN never appears: a missing value is null with a status that says why.
+
+    With `counters` each launch also has the raw counters of such names.
+    """
     document = {
         "schema_version": SCHEMA_VERSION,
         "perfkit_version": version,
         "reports": [_report(one) for one in reports],
-        "launches": [_launch(one) for one in evaluated],
+        "launches": [_launch(one, counters) for one in evaluated],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
 
@@ -36,8 +45,10 @@ def _report(report: Report) -> dict[str, Any]:
     }
 
 
-def _launch(one: Evaluated) -> dict[str, Any]:
+def _launch(one: Evaluated, names: re.Pattern[str] | None) -> dict[str, Any]:
     launch = one.launch
+    raw = [launch.counters[name] for name in sorted(launch.counters) if names and names.search(name)]
+    more = {"counters": {one.name: _counter(one) for one in raw}} if names else {}
     return {
         "report": launch.id.report,
         "range": launch.id.range,
@@ -54,7 +65,15 @@ def _launch(one: Evaluated) -> dict[str, Any]:
         "nvtx": list(launch.nvtx),
         "collected": launch.collected,
         "metrics": {name: _metric(value) for name, value in one.metrics.items()},
+        **more,
     }
+
+
+def _counter(counter: Counter) -> dict[str, Any]:
+    value = counter.value
+    if isinstance(value, float) and not math.isfinite(value):
+        value = None
+    return {"value": value, "unit": counter.unit, "status": counter.status.value}
 
 
 def _metric(metric: MetricValue) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def _settings(
 
     extra = [part.strip() for text in metrics for part in text.split(",") if part.strip()]
     counters, names = collected(sets, extra)
-    return Settings(counters, names, clock_control, cache_control, timeout)
+    return Settings(counters, names, clock_control, cache_control, timeout, typed=tuple(extra))
 
 
 def _kernels(
@@ -184,6 +184,7 @@ def _kernels(
 ) -> None:
     from perfkit.commands._progress import ProfileProgress
     from perfkit.profiler import session
+    from perfkit.profiling_api import absent_counters
 
     with ProfileProgress(len(wanted), show_program=False, counted=True) as progress:
         done = session.profile_kernels(
@@ -193,6 +194,7 @@ def _kernels(
             carveout=carveout,
             seed=seed,
             command=("perfkit", *sys.argv[1:]),
+            examine=lambda report: absent_counters(report, settings),
             on_built=progress.built,
             on_line=progress.line,
             on_progress=progress.moved,
@@ -213,6 +215,7 @@ def _program(
     from perfkit.commands._progress import ProfileProgress
     from perfkit.profiler import session
     from perfkit.profiler.ncu_command import resolve_target
+    from perfkit.profiling_api import absent_counters
 
     if dry_run:
         emit(session.dry_run(resolve_target(program, cwd), settings, filters, from_start), shown.path)
@@ -228,6 +231,7 @@ def _program(
             from_start=from_start,
             what="list" if listing else "profile",
             command=("perfkit", *sys.argv[1:]),
+            examine=None if listing else lambda report: absent_counters(report, settings),
             on_line=progress.line,
             on_progress=progress.moved,
         )
@@ -251,6 +255,8 @@ def _show(done: Profiled, settings: Settings, shown: _Output) -> None:
     verification = verification_table(done.record)
     if verification and shown.fmt == "terminal" and shown.path is None:
         emit_tables([verification], "terminal")
+    for text in done.warnings:
+        warn(text)
     note(summary_line(done.record))
     note(f"run: {done.path}")
     if done.problem:
@@ -260,9 +266,15 @@ def _show(done: Profiled, settings: Settings, shown: _Output) -> None:
 def _show_counters(done: Profiled, settings: Settings, shown: _Output) -> None:
     from perfkit.api import load
     from perfkit.commands.show import account, emit_profile
+    from perfkit.profiling_api import typed_pattern
 
-    profile = load([done.path / name for name in done.record.reports], settings.sets or None)
-    emit_profile(profile, settings.sets, shown.fmt, shown.path)
+    profile = load(
+        [done.path / name for name in done.record.reports],
+        settings.sets or None,
+        every_counter=bool(settings.typed),
+    )
+    more = typed_pattern(settings.typed) if settings.typed else ""
+    emit_profile(profile, settings.sets, shown.fmt, shown.path, counters=more)
     account(profile, profile)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -87,23 +89,46 @@ def show(
 
 
 def emit_profile(
-    profile: Profile, sets: Sequence[str], fmt: str, output: Path | None = None, *, detail: bool = False
+    profile: Profile,
+    sets: Sequence[str],
+    fmt: str,
+    output: Path | None = None,
+    *,
+    detail: bool = False,
+    counters: str = "",
 ) -> None:
-    """Print a profile: tables for people, one long table as csv or parquet, the documented json."""
+    """Print a profile: tables for people, one long table as csv or parquet, the documented json.
+
+    `counters`: a regular expression; the raw counters of such names are printed too.
+    """
+    wanted = re.compile(counters) if counters else None
     if fmt == "json":
         from perfkit import __version__
         from perfkit.analysis.launch_json import launches_json
 
-        emit(launches_json(profile.evaluated, profile.reports, __version__), output)
+        emit(launches_json(profile.evaluated, profile.reports, __version__, wanted), output)
     elif fmt == "csv":
         from perfkit.analysis.tables import long_table
 
         # The frame's own to_csv would hand names such as `=cmd()` to a spreadsheet as formulas.
-        emit_tables([long_table(profile.evaluated)], fmt, output)
+        table = long_table(profile.evaluated)
+        if wanted:
+            from perfkit.analysis.frames import long_counter_rows
+            from perfkit.model import Cell
+
+            more = long_counter_rows(profile.evaluated, wanted)
+            rows = (*table.rows, *(tuple(Cell(value) for value in row) for row in more))
+            table = dataclasses.replace(table, rows=rows)
+        emit_tables([table], fmt, output)
     elif fmt == "parquet":
         write_parquet(profile, output)
     else:
-        emit_tables(tables_of(profile, sets, detail=detail), fmt, output)
+        tables = tables_of(profile, sets, detail=detail)
+        if wanted and any(wanted.search(name) for one in profile.launches for name in one.counters):
+            from perfkit.analysis.tables import raw_table
+
+            tables.append(raw_table(profile.evaluated, counters))
+        emit_tables(tables, fmt, output)
 
 
 def tables_of(profile: Profile, sets: Sequence[str] = (), *, detail: bool = False) -> list[Table]:

@@ -49,7 +49,7 @@ class Settings:
     """How to collect: shared by kernels and programs. `timeout` in seconds, None waits for ever.
 
     `sets` only names the metric sets that `counters` came from, for the record. `source` keeps the SASS in
-    the report and counts by instruction.
+    the report and counts by instruction. `typed` are those of `counters` that the user named.
     """
 
     counters: tuple[str, ...]
@@ -58,13 +58,14 @@ class Settings:
     cache_control: str = "all"
     timeout: float | None = None
     source: bool = False
+    typed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
     """A stored run and, where it did not go well, the error to raise once it was shown.
 
-    `passes` is the most.
+    `passes` is the most. `warnings` are what the report lacks, beside the problem.
     """
 
     record: RunRecord
@@ -72,6 +73,11 @@ class Profiled:
     problem: PerfkitError | None
     passes: int
     seconds: float
+    warnings: tuple[str, ...] = ()
+
+
+# What a whole report lacks: a sentence each, and the error that it is where the user asked for it by name.
+Examine = Callable[[Path], tuple[tuple[str, ...], PerfkitError | None]]
 
 
 def profile_kernels(
@@ -83,6 +89,7 @@ def profile_kernels(
     seed: int = 0,
     store: RunStore | None = None,
     command: Sequence[str] = (),
+    examine: Examine | None = None,
     on_built: Callable[[BuildResult], None] = lambda _: None,
     on_line: Line | None = None,
     on_progress: Progress | None = None,
@@ -115,7 +122,7 @@ def profile_kernels(
     plan_file = folder.scratch / "PLAN.json"
     write_plan(plan, plan_file)
     target = [sys.executable, "-m", "perfkit.kernels.runner", str(plan_file)]
-    session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile"))
+    session = _Session(folder, tool, settings, tuple(command) or ("perfkit", "profile"), examine=examine)
     outcome = session.run(options, target, None, on_line, on_progress)
     result = _read_result(Path(plan.result))
     kernels = tuple(
@@ -131,7 +138,7 @@ def profile_kernels(
         messages = (message,) if message else ()
         if not message and built:
             folder.keep(SASS)
-    record = session.record(
+    return session.finish(
         outcome,
         kernels,
         gpu=_gpu_of(result) or gpu,
@@ -140,7 +147,6 @@ def profile_kernels(
         problem=problem,
         messages=messages,
     )
-    return session.close(outcome, record, problem)
 
 
 def profile_program(
@@ -153,6 +159,7 @@ def profile_program(
     what: str = "profile",
     store: RunStore | None = None,
     command: Sequence[str] = (),
+    examine: Examine | None = None,
     on_line: Line | None = None,
     on_progress: Progress | None = None,
 ) -> Profiled:
@@ -166,13 +173,13 @@ def profile_program(
     check_temporary_folder()
     folder = (store or RunStore()).create(what)
     called = tuple(command) or ("perfkit", "profile", "--", *target)
-    session = _Session(folder, tool, settings, called, what)
+    session = _Session(folder, tool, settings, called, what, examine)
     outcome = session.run(options, program, cwd, on_line, on_progress)
     try:
         gpu: GpuInfo | None = first_gpu()
     except CannotError:
         gpu = None  # the program may have chosen another; the report names the GPU of each launch
-    record = session.record(
+    return session.finish(
         outcome,
         (),
         gpu=gpu,
@@ -180,7 +187,6 @@ def profile_program(
         extra_options={"filters": str(filters), "program": list(program), "cwd": str(cwd or Path.cwd())},
         problem=outcome.problem,
     )
-    return session.close(outcome, record, outcome.problem)
 
 
 def dry_run(target: Sequence[str], settings: Settings, filters: Filters, from_start: bool = True) -> str:
@@ -227,6 +233,7 @@ class _Session:
     settings: Settings
     command: tuple[str, ...]
     what: str = "profile"
+    examine: Examine | None = None
     started: str = dataclasses.field(default_factory=lambda: _now())
 
     def run(
@@ -255,7 +262,7 @@ class _Session:
             self.folder.keep(REPORT)
         return outcome
 
-    def record(
+    def finish(
         self,
         outcome: Outcome,
         kernels: tuple[KernelRun, ...],
@@ -265,12 +272,19 @@ class _Session:
         extra_options: Mapping[str, Any],
         problem: PerfkitError | None,
         messages: tuple[str, ...] = (),
-    ) -> RunRecord:
-        """What run.json says. A wrong result leaves the run complete: it was measured as it is."""
+    ) -> Profiled:
+        """Store the run. Raises KeyboardInterrupt when the user ended it.
+
+        A wrong result or a counter that is missing leaves the run complete: it was measured as it is.
+        """
         status = outcome.status
         if status == "complete" and problem and not isinstance(problem, CheckFailedError):
             status = "failed"
-        return RunRecord(
+        lacks: tuple[str, ...] = ()
+        missing: PerfkitError | None = None
+        if self.examine and outcome.report and status == "complete":
+            lacks, missing = self.examine(self.folder.path / REPORT)
+        record = RunRecord(
             id=self.folder.id,
             what=self.what,
             status=status,
@@ -285,30 +299,40 @@ class _Session:
                 "python": platform.python_version(),
                 **versions,
             },
-            options={
-                "clock_control": self.settings.clock_control,
-                "cache_control": self.settings.cache_control,
-                "sets": list(self.settings.sets),
-                "counters": list(self.settings.counters),
-                "source": self.settings.source,
-                "passes": outcome.most_passes,
-                "launches": len(outcome.launches),
-                "seconds": round(outcome.seconds, 3),
-                **extra_options,
-            },
+            options={**self._options(outcome), **extra_options},
             kernels=kernels,
             reports=(REPORT,) if outcome.report else (),
-            messages=(*([problem.message] if problem else []), *messages, *dict.fromkeys(outcome.warnings)),
+            messages=(
+                *([problem.message] if problem else []),
+                *messages,
+                *lacks,
+                *dict.fromkeys(outcome.warnings),
+            ),
+        )
+        self.folder.finish(record)
+        if status == "interrupted":
+            raise KeyboardInterrupt(f"the run {self.folder.path} is kept, marked as interrupted")
+        told = problem or missing
+        return Profiled(
+            load_run(self.folder.path),
+            self.folder.path,
+            told,
+            outcome.most_passes,
+            outcome.seconds,
+            tuple(text for text in lacks if told is None or text != told.message),
         )
 
-    def close(self, outcome: Outcome, record: RunRecord, problem: PerfkitError | None) -> Profiled:
-        """Store the run. Raises KeyboardInterrupt when the user ended it."""
-        self.folder.finish(record)
-        if outcome.status == "interrupted":
-            raise KeyboardInterrupt(f"the run {self.folder.path} is kept, marked as interrupted")
-        return Profiled(
-            load_run(self.folder.path), self.folder.path, problem, outcome.most_passes, outcome.seconds
-        )
+    def _options(self, outcome: Outcome) -> dict[str, Any]:
+        return {
+            "clock_control": self.settings.clock_control,
+            "cache_control": self.settings.cache_control,
+            "sets": list(self.settings.sets),
+            "counters": list(self.settings.counters),
+            "source": self.settings.source,
+            "passes": outcome.most_passes,
+            "launches": len(outcome.launches),
+            "seconds": round(outcome.seconds, 3),
+        }
 
 
 def _environment() -> dict[str, str]:

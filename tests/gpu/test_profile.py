@@ -264,9 +264,12 @@ class TestFaults:
         assert bench.last().status == "failed"
 
     def test_bad_metric(self, bench: Bench) -> None:
-        done = bench.program("--metrics", "smsp__no_such_thing.sum")
+        done = bench.program("--metrics", "smsp__no_such_thing.sum,smsp__inst_executed.sum")
         assert done.returncode == 2, done.stderr
-        assert "smsp__no_such_thing" in done.stderr
+        assert "smsp__no_such_thing.sum" in done.stderr
+        assert "smsp__inst_executed.sum" in done.stdout
+        assert bench.last().status == "complete"
+        assert "smsp__no_such_thing.sum" in bench.last().messages[0]
 
     def test_program_that_fails_keeps_the_report(self, bench: Bench) -> None:
         done = bench.program(mode="fail")

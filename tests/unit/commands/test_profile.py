@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
@@ -15,7 +17,7 @@ import pexpect
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.profiler.run_store import RunStore, load_run
+from perfkit.profiler.run_store import RunStore, load_run, recorded_root
 
 STAND_IN = Path(__file__).parents[2] / "data" / "ncu"
 PROGRAM = ["--", sys.executable, "-c", "print('the program speaks')"]
@@ -54,6 +56,12 @@ def report() -> Path:
     if not folder:
         pytest.skip("PERFKIT_REPORTS does not name a folder of field reports")
     return Path(folder) / "cc89_rtx-4090_850e0f.ncu-rep"
+
+
+@pytest.fixture
+def recorded() -> Path:
+    """The report that ships: every counter of the sets but those that ncu derives from SASS."""
+    return next(recorded_root().glob("*_profile/profile.ncu-rep"))
 
 
 class TestUsage:
@@ -193,6 +201,74 @@ class TestProgram:
         seen = tmp_path / "seen"
         run("profile", *PROGRAM, NCU_OLD="1", NCU_SEEN=str(seen))
         assert "--config-file" not in json.loads(seen.read_text())["options"]
+
+
+class TestMetricsLeftOut:
+    """ncu leaves out a name that it does not know, without a word, where it knows others beside it."""
+
+    # A program's run: the recorded report, as ncu leaves it without the opcodes that the SASS gives.
+    METRICS = ("--metrics", "smsp__inst_executed.sum,smsp__inst_executed.summ")
+
+    def test_one_the_user_typed_exits_2_and_the_rest_is_shown_and_kept(
+        self, run: Run, recorded: Path, tmp_path: Path
+    ) -> None:
+        done = run("profile", "--set", "launch", *self.METRICS, *PROGRAM, NCU_REPORT=str(recorded))
+        assert done.returncode == 2, done.stderr
+        assert "did not collect what --metrics asked for: smsp__inst_executed.summ (near: " in done.stderr
+        assert "smsp__inst_executed.sum," in done.stderr
+        assert "Theoretical" in done.stdout
+        assert "smsp__inst_executed.sum " in done.stdout
+        (stored,) = RunStore(tmp_path / "runs").list()
+        record = load_run(stored.path)
+        assert record.status == "complete"
+        assert "smsp__inst_executed.summ" in record.messages[0]
+
+    def test_those_of_the_sets_are_warned_of(self, run: Run, recorded: Path, tmp_path: Path) -> None:
+        own = tmp_path / "cut.ncu-rep"
+        own.write_bytes(recorded.read_bytes().replace(b"launch__waves_per_multiprocessor", b"x" * 32))
+        done = run("profile", "--set", "launch", *PROGRAM, NCU_REPORT=str(own))
+        assert done.returncode == 0, done.stderr
+        assert (
+            "warning: ncu left out 1 of the metric sets' counters: launch__waves_per_multiprocessor;"
+            in done.stderr
+        )
+        (stored,) = RunStore(tmp_path / "runs").list()
+        assert "launch__waves_per_multiprocessor" in load_run(stored.path).messages[0]
+
+    def test_what_the_sass_would_give_is_no_news_of_the_sets(self, run: Run, recorded: Path) -> None:
+        done = run("profile", *PROGRAM, NCU_REPORT=str(recorded))
+        assert done.returncode == 0, done.stderr
+        assert "left out" not in done.stderr
+        typed = run(
+            "profile",
+            "--set",
+            "launch",
+            "--metrics",
+            "sass__inst_executed",
+            *PROGRAM,
+            NCU_REPORT=str(recorded),
+        )
+        assert typed.returncode == 2
+        assert "keep that with --source" in typed.stderr
+
+    def test_a_base_name_and_a_pattern_stand_for_what_they_match(self, run: Run, recorded: Path) -> None:
+        metrics = ("--metrics", "smsp__cycles_active,regex:smsp__inst_exec")
+        done = run(
+            "profile", "--set", "launch", *metrics, "--format", "csv", *PROGRAM, NCU_REPORT=str(recorded)
+        )
+        assert done.returncode == 0, done.stderr
+        rows = [row for row in csv.DictReader(io.StringIO(done.stdout)) if row["metric"].startswith("smsp__")]
+        first = {row["metric"]: float(row["value"]) for row in rows if row["launch"] == "25"}
+        assert first["smsp__inst_executed.sum"] == 2_360_385_536
+        assert first["smsp__cycles_active.sum"] > 5e9
+
+    def test_json_holds_the_counters_beside_the_metrics(self, run: Run, recorded: Path) -> None:
+        arguments = ("--set", "launch", "--metrics", "smsp__inst_executed.sum", "--format", "json")
+        done = run("profile", *arguments, *PROGRAM, NCU_REPORT=str(recorded))
+        launch = json.loads(done.stdout)["launches"][25]
+        assert launch["counters"] == {
+            "smsp__inst_executed.sum": {"value": 2_360_385_536.0, "unit": "inst", "status": "ok"}
+        }
 
 
 def test_progress_bar_at_a_terminal(environment: dict[str, str], tmp_path: Path) -> None:
