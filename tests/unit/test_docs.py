@@ -23,7 +23,7 @@ def test_every_module_is_named_in_the_architecture() -> None:
 def test_every_file_the_architecture_names_exists() -> None:
     named = set(re.findall(r"[\w./]*\w+\.(?:py|toml|cu)\b", ARCHITECTURE)) - {"perfkit.toml"}
     known = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.*") if ".venv" not in path.parts}
-    assert sorted(name for name in named if not any(one.endswith("/" + name) for one in known)) == []
+    assert sorted(name for name in named if not any(f"/{one}".endswith(f"/{name}") for one in known)) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
