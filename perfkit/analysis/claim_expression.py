@@ -57,7 +57,10 @@ class Value:
         return self.value
 
     def __str__(self) -> str:
-        return self.value if isinstance(self.value, str) else units.format_value(self.value, self.unit)
+        if isinstance(self.value, str):
+            return self.value
+        above, _, below = self.unit.partition("/")
+        return units.format_value(self.value, "" if above == below else self.unit)
 
 
 @dataclass(slots=True)
@@ -156,7 +159,12 @@ def _unit(op: ast.operator, left: str, right: str) -> str:
     if isinstance(op, (ast.Add, ast.Sub)):
         return left or right
     if isinstance(op, ast.Div):
-        return "" if left == right else left if not right else ""
+        above, _, below = left.partition("/")
+        other, _, other_below = right.partition("/")
+        if not right or left == right:
+            return "" if right else left
+        # FLOP over byte, FLOP/s over byte/s; anything else would be no unit that people write.
+        return f"{above}/{other}" if above and below == other_below and above != other else ""
     return left if not right else right if not left else ""
 
 

@@ -123,6 +123,7 @@ def _meets(claim: Claim, evaluator: Evaluator) -> ClaimResult:
     )
     if not isinstance(stated.value, str) and not stated.unit:
         stated = Value(stated.value, measured.unit)
+    _same_kind(measured, stated)
     holds = _equal(measured, stated, claim.tolerance)
     return ClaimResult(
         claim, Outcome.HOLDS if holds else Outcome.FAILS, str(measured), f"{stated}{_plus_minus(claim)}"
@@ -157,6 +158,7 @@ def _compare(claim: Claim, evaluator: Evaluator, nodes: list[ast.expr], ops: lis
     for left, op, right in zip(values, ops, values[1:], strict=False):
         if type(op) not in _SIGNS:
             raise UsageError(f"{claim.expression!r}: only == != < <= > >= compare")
+        _same_kind(left, right)
         holds = holds and _true(left, op, right, claim.tolerance)
     first, *others = values
     # A bare number is shown in the unit of what it is compared with.
@@ -170,10 +172,17 @@ def _compare(claim: Claim, evaluator: Evaluator, nodes: list[ast.expr], ops: lis
     )
 
 
+def _same_kind(a: Value, b: Value) -> None:
+    """Raises UsageError for bytes against seconds; a bare number goes with all, a share with points."""
+    shares = {units.FRACTION, units.POINT}
+    if a.unit and b.unit and a.unit != b.unit and not {a.unit, b.unit} <= shares:
+        raise UsageError(f"{a} is in {a.unit}, {b} in {b.unit}", "Say both in the same unit.")
+
+
 def _true(left: Value, op: ast.cmpop, right: Value, tolerance: float | str) -> bool:
     if isinstance(op, (ast.Eq, ast.NotEq)):
         return _equal(left, right, tolerance) == isinstance(op, ast.Eq)
-    margin = _margin(right.number, tolerance)
+    margin = _margin(right, tolerance)
     difference = left.number - right.number
     if isinstance(op, (ast.Lt, ast.LtE)):
         return difference < margin or (isinstance(op, ast.LtE) and difference <= margin)
@@ -184,22 +193,26 @@ def _equal(measured: Value, stated: Value, tolerance: float | str) -> bool:
     if isinstance(measured.value, str) or isinstance(stated.value, str):
         return measured.value == stated.value
     # Fifteen digits: 0.1 + 0.2 is 0.3 here.
-    margin = max(_margin(stated.value, tolerance), 1e-15 * abs(stated.value))
+    margin = max(_margin(stated, tolerance), 1e-15 * abs(stated.value))
     return abs(measured.value - stated.value) <= margin
 
 
-def _margin(reference: float, tolerance: float | str) -> float:
+def _margin(reference: Value, tolerance: float | str) -> float:
     if not isinstance(tolerance, str):
         return float(tolerance)
     try:
         number, unit = units.parse(tolerance)
     except ValueError as error:
         raise UsageError(f"tolerance: {error}") from None
-    return abs(reference) * number if unit == units.FRACTION else float(number)
+    if unit == units.FRACTION:
+        return abs(reference.number) * number
+    _same_kind(Value(float(number), unit), reference)
+    return float(number)
 
 
 def _plus_minus(claim: Claim) -> str:
-    return f" ± {claim.tolerance}" if claim.tolerance else ""
+    tolerance = claim.tolerance
+    return f" ± {tolerance if isinstance(tolerance, str) else f'{tolerance:,}'}" if tolerance else ""
 
 
 def fill(text: str, measurements: Measurements, name: str, embedded: Mapping[str, str]) -> str:

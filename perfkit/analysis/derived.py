@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from perfkit.model import RunRecord, Status
+from perfkit.model import Status
 from perfkit.model.measurements import Source, Traced
 
 NO_BENCH = "no timing: give a bench run of this kernel and size as well (perfkit bench)"
@@ -20,10 +20,8 @@ class Derive:
     kernels: tuple[str, ...]
     problems: tuple[str, ...]
     reference: str
-    records: Sequence[RunRecord]
 
     def all(self) -> None:
-        self._work()
         for problem in self.problems:
             before = ""
             for kernel in self.kernels:
@@ -31,14 +29,6 @@ class Derive:
                 self._against_others(kernel, problem, before)
                 if ("time", kernel, problem) in self.values and kernel != self.reference:
                     before = kernel
-
-    def _work(self) -> None:
-        for record in self.records:
-            for run in record.kernels:
-                if run.flops:
-                    where, formula = f"{record.id}/run.json", "work model of the kernel"
-                    source = Source(kind="bench", file=where, formula=formula)
-                    self.values["flops", run.label, run.problem] = Traced(run.flops, "FLOP", source)
 
     def _of_kernel(self, kernel: str, problem: str) -> None:
         def product(*factors: float) -> float:

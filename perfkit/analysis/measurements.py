@@ -10,6 +10,7 @@ from typing import Any
 
 from perfkit.analysis.derived import Derive
 from perfkit.analysis.flops import counted_flops
+from perfkit.analysis.roofline import dram_bandwidth
 from perfkit.analysis.timings import timings
 from perfkit.errors import NotComparableError, UsageError
 from perfkit.model import Evaluated, RunRecord, Status
@@ -27,13 +28,22 @@ _BENCH = (
     ("energy", "energy_per_launch", "J"),
     ("timed_share_of_peak", "share_of_peak", "fraction"),
 )
+# What its verification holds: the largest difference from the reference, and from a float64 dot product.
+_VERIFICATION = ("max_abs_difference", "float64_max_abs_error")
 
 
 # What is put together here, beside the metrics of the sets: names that a claim may use on any run.
 NAMES = (
     *(name for name, _, _ in _BENCH),
+    *_VERIFICATION,
     "flops",
+    "least_bytes",
+    "spill_bytes",
+    "loop_instructions",
+    "loop_fmas",
+    "kernel_name",
     "counted_flops",
+    "dram_bandwidth",
     "ncu_flop_rate",
     "two_factor_model",
     "measured_share",
@@ -85,7 +95,9 @@ def gather(
         _add_counters(values, label, problem, launch, files)
     for (label, problem), (record, result) in results.items():
         _add_bench(values, label, problem, result, files.get(record.path, RunFile(record.id, "")))
-    Derive(values, kernels, problems, found, records).all()
+    for record in records:
+        _add_kernels(values, record, files.get(record.path, RunFile(f"{record.id}/run.json", "")))
+    Derive(values, kernels, problems, found).all()
     return Measurements(
         gpu=gpu,
         compute_capability=capability,
@@ -254,11 +266,35 @@ def _add_counters(
             status=metric.status,
             reason=metric.reason,
         )
+    values["kernel_name", label, problem] = Traced(launch.kernel, "", source("the launch's function", ()))
+    bandwidth = dram_bandwidth(launch)
+    if bandwidth is not None:
+        values["dram_bandwidth", label, problem] = Traced(
+            bandwidth.value, bandwidth.unit, source(bandwidth.origin, bandwidth.counters)
+        )
     counted = counted_flops(item)
     if counted is not None:
         values["counted_flops", label, problem] = Traced(
             counted.value, "FLOP", source(counted.formula, counted.counters)
         )
+
+
+def _add_kernels(values: dict[tuple[str, str, str], Traced], record: RunRecord, file: RunFile) -> None:
+    """What the run knows of its kernels before it launches them: the work model, and what was compiled."""
+    for run in record.kernels:
+        build = run.build or {}
+        loop = build.get("loop") or {}
+        for name, value, where, unit in (
+            ("flops", run.flops or None, "flops", "FLOP"),
+            ("least_bytes", run.least_bytes or None, "least_bytes", "byte"),
+            ("spill_bytes", build.get("spill_store_bytes"), "build.spill_store_bytes", "byte"),
+            ("loop_instructions", loop.get("total"), "build.loop.total", "instruction"),
+            ("loop_fmas", loop.get("ffma"), "build.loop.ffma", "instruction"),
+        ):
+            if value is not None:
+                formula = f"kernels[{run.label}, {run.problem}].{where}"
+                source = Source("bench", file.name, file.sha256, kernel=run.title, formula=formula)
+                values[name, run.label, run.problem] = Traced(float(value), unit, source)
 
 
 def _add_bench(
@@ -269,8 +305,12 @@ def _add_bench(
     file: RunFile,
 ) -> None:
     protocol = f"{result.get('protocol', '')} protocol, {result.get('cache', 'hot')} cache"
-    for name, key, unit in _BENCH:
-        value = result.get(key)
+    verification = result.get("verification") or {}
+    entries = [
+        *((name, key, unit, result.get(key)) for name, key, unit in _BENCH),
+        *((name, f"verification.{name}", "", verification.get(name)) for name in _VERIFICATION),
+    ]
+    for name, key, unit, value in entries:
         source = Source(
             kind="bench",
             file=file.name,

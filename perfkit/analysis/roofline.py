@@ -207,12 +207,12 @@ def _sm_count(launch: Launch) -> float:
 
 
 def _bandwidth(items: Sequence[Evaluated], level: str) -> Ceiling | None:
-    finders = {"dram": _dram_bandwidth, "l2": _l2_bandwidth, "l1": _l1_bandwidth}
+    finders = {"dram": lambda item, _: dram_bandwidth(item.launch), "l2": _l2_bandwidth, "l1": _l1_bandwidth}
     return next((ceiling for item in items if (ceiling := finders[level](item, items)) is not None), None)
 
 
-def _dram_bandwidth(item: Evaluated, _items: Sequence[Evaluated]) -> Ceiling | None:
-    launch = item.launch
+def dram_bandwidth(launch: Launch) -> Ceiling | None:
+    """Peak bandwidth of device memory, where the report tells: by ncu's peaks, else the device attributes."""
     used = ("dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second")
     per_cycle, clock = (counter(launch, name) for name in used)
     if per_cycle * clock > 0:
@@ -238,17 +238,18 @@ def _l2_bandwidth(item: Evaluated, _items: Sequence[Evaluated]) -> Ceiling | Non
         counter(launch, "lts__t_sectors.sum.per_second"),
         counter(launch, "lts__t_sectors.sum") / item.number("duration"),
     )
-    share = counter(launch, "lts__t_sectors.avg.pct_of_peak_sustained_elapsed") / 100
+    share_name = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
+    share = counter(launch, share_name) / 100
     # A share near 0 has too few digits to divide by.
     if rate > 0 and share > 0.01:
         origin = "counters: sectors a second over their share of peak"
-        used = (
+        of_share = (
             "lts__t_sectors.sum.per_second",
             "lts__t_sectors.sum",
             "gpu__time_duration.sum",
-            "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+            share_name,
         )
-        return Ceiling("L2", "memory", SECTOR * rate / share, "byte/s", origin, used)
+        return Ceiling("L2", "memory", SECTOR * rate / share, "byte/s", origin, of_share)
     return None
 
 

@@ -35,23 +35,39 @@ _CLIMB = (
     _Spec("flop_rate", "Speed", "FLOP/s", doc="FLOPs of the work model over the time.", bench=True),
     _Spec("share_of_reference", "Share of {reference}", "fraction", bench=True),
     _Spec("clock", "SM clock", "Hz", doc="The clock that ran while it was timed.", bench=True),
-    _Spec("power", "Power", "W", 0, doc="Median of the board's power while it was timed.", bench=True),
+    _Spec(
+        "power",
+        "Power",
+        "W",
+        0,
+        doc="Of the board while it was timed: mean by its energy counter; protocol `article`: median.",
+        bench=True,
+    ),
     _Spec(
         "timed_share_of_peak", "Share of peak", "fraction", doc="Of FP32 FMA peak at that clock.", bench=True
     ),
-    _Spec("speedup", "Over the one before", "", 2, doc="Time of the kernel before over its own.", bench=True),
+    _Spec(
+        "speedup",
+        "Speed-up over the one before",
+        "",
+        2,
+        doc="Time of the kernel before over its own.",
+        bench=True,
+    ),
 )
 _COUNTERS = (
     _Spec("registers_per_thread", "Registers", "", 0),
-    _Spec("achieved_occupancy", "Occupancy", "fraction"),
+    _Spec(
+        "achieved_occupancy", "Achieved occupancy", "fraction", doc="Active warps over the most an SM holds."
+    ),
     _Spec("sectors_per_load", "Sectors per load", "", 1),
     _Spec("l1_hit_rate", "L1 hits", "fraction"),
     _Spec("l2_hit_rate", "L2 hits", "fraction"),
-    _Spec("l2_read_bytes", "Read from L2", "byte", 2),
+    _Spec("l2_read_bytes", "Read from L2", "byte", 2, doc="Sectors that L1 read from L2, 32 bytes each."),
     _Spec("dram_bytes", "DRAM", "byte", doc="Bytes read from and written to device memory."),
     _Spec("fma_per_shared_load", "FMAs per shared load", "", 1),
     _Spec("wavefronts_per_shared_load", "Wavefronts per shared read", "", 1),
-    _Spec("shared_load_conflicts", "Bank conflicts", "", 0),
+    _Spec("shared_load_conflicts", "Bank conflicts", "", 0, doc="Of shared loads."),
     _Spec("top_stall", "Top stall"),
     _Spec("issue_rate", "Issue slots used", "fraction"),
     _Spec("fma_share", "FMA share", "fraction"),
@@ -61,14 +77,22 @@ _MODEL = (
     _Spec("fma_share", "FMA share", "fraction"),
     _Spec("two_factor_model", "Issue × FMA", "fraction", doc="The two-factor model."),
     _Spec("measured_share", "Measured", "fraction", doc="Share of FP32 peak: timed where there are timings."),
-    _Spec("two_factor_error", "Difference", "point", 1, doc="Two-factor model - measured."),
+    _Spec("two_factor_error", "Issue × FMA off measured", "point", 1, doc="Two-factor model - measured."),
     _Spec(
-        "active_fraction", "Active", "fraction", doc="Active over elapsed cycles of the SM sub-partitions."
+        "active_fraction",
+        "Active cycles",
+        "fraction",
+        doc="Active over elapsed cycles of the SM sub-partitions.",
     ),
     _Spec("model_share_of_peak", "Full model", "fraction"),
-    _Spec("share_of_peak", "Under ncu", "fraction", doc="Share of FP32 peak by ncu's own time and clock."),
-    _Spec("model_error", "Difference", "point", 2, doc="Full model - share under ncu."),
-    _Spec("timed_model_error", "To timing", "point", 1, doc="Full model - timed share."),
+    _Spec(
+        "share_of_peak",
+        "Measured under ncu",
+        "fraction",
+        doc="Share of FP32 peak by ncu's own time and clock.",
+    ),
+    _Spec("model_error", "Full model off ncu", "point", 2, doc="Full model - share under ncu."),
+    _Spec("timed_model_error", "Full model off timing", "point", 1, doc="Full model - timed share."),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfkit.model import Cell, Column, Table
-from perfkit.model.claims import ClaimResult
+from perfkit.model.claims import ClaimResult, Outcome
 from perfkit.model.measurements import Measurements, Source, Traced
 from perfkit.model.traced import LEVEL_NAMES, Ceiling, Roofline, TracedTable
 from perfkit.reports.plots import Bar, bars
@@ -108,7 +108,10 @@ def _ceiling_source(measurements: Measurements, ceiling: Ceiling, problem: str) 
 
 
 def claims_table(results: Sequence[ClaimResult], gpu: str, *, brief: bool = False) -> Table:
-    """A row a claim: what became of it, both values, why; `brief` leaves out expression and text."""
+    """A row a claim: what became of it, both values, why, expression and text.
+
+    `brief`, for a terminal: a row for each that applies, without expression and text; notes name the others.
+    """
     columns = [
         Column("id", "Claim"),
         Column("outcome", "Outcome"),
@@ -119,11 +122,20 @@ def claims_table(results: Sequence[ClaimResult], gpu: str, *, brief: bool = Fals
     if not brief:
         columns += [Column("expression", "Expression"), Column("text", "Statement")]
     rows = []
+    elsewhere: dict[str, list[str]] = {}
     for result in results:
+        if brief and result.outcome is Outcome.NOT_APPLICABLE:
+            elsewhere.setdefault(result.reason, []).append(result.claim.id)
+            continue
         texts = [result.claim.id, result.outcome.value, result.measured, result.stated, result.reason]
         if not brief:
             texts += [result.claim.expression, result.claim.text]
         rows.append(tuple(Cell(text) for text in texts))
+    if brief and not any(cells[4].value for cells in rows):
+        columns, rows = columns[:4], [cells[:4] for cells in rows]
     counts = Counter(result.outcome.value for result in results)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    return Table("claims", f"Claims on {gpu}: {summary}", tuple(columns), tuple(rows))
+    notes = tuple(
+        f"{len(ids)} not applicable, {reason}: {', '.join(ids)}" for reason, ids in elsewhere.items()
+    )
+    return Table("claims", f"Claims on {gpu}: {summary}", tuple(columns), tuple(rows), notes=notes)
