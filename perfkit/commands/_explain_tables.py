@@ -78,7 +78,7 @@ def _rows(
     """The factor, its evidence where it matters (but not what its parents `said`), its children."""
     title = Cell("· " * depth + factor.title + (" (tie)" if factor.tied else ""), note=factor.note)
     before, after = _value(factor.before, factor.unit), _value(factor.after, factor.unit)
-    rows = [(title, before, after, *_effect(factor.contribution, whole))]
+    rows: list[tuple[Cell, ...]] = [(title, before, after, *_effect(factor.contribution, whole))]
     if abs(factor.contribution) >= least:
         proof = speaking([item for item in factor.evidence if item.name not in said], everything=not least)
         rows += [

@@ -101,8 +101,13 @@ def _of_one_run(fitting: Sequence[list[Chosen]]) -> list[Chosen]:
     shared = set.intersection(*runs) if runs else set()
     if not shared:
         for side in fitting:
-            if len(side) > 1 and side[-1].record is not None:
-                note(f"{side[-1].text}: of {len(side)} runs that hold it, {side[-1].record.id} is used")
+            taken = side[-1]
+            held = {c.record.id for c in side if c.record is not None}
+            at = list(dict.fromkeys(c.launches[0].launch.problem for c in side))
+            if len(held) > 1 and taken.record is not None:
+                note(f"{taken.text}: of {len(held)} runs that hold it, {taken.record.id} is used")
+            if len(at) > 1:
+                note(f"{taken.text}: of the problems {', '.join(at)}, {at[-1]} is used (choose with -n)")
         return [side[-1] for side in fitting]
     newest = max(shared)
     return [next(c for c in side if c.record is not None and c.record.id == newest) for side in fitting]
@@ -132,6 +137,8 @@ def _candidates(sources: Sources, text: str) -> list[Chosen]:
         return _of_report(sources, Path(left), right, text)
     if colon and left.endswith((".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")):
         raise ReportError(f"{left} does not exist", "Give the path of a report and a launch: REPORT:LAUNCH.")
+    if not colon and (text in ("latest", "recorded") or path.is_dir()):
+        raise UsageError(f"{text} is a run and no kernel", f"Name a kernel of it: {text}:KERNEL.")
     return _of_run(sources, left if colon else sources.run, right if colon else text, text)
 
 

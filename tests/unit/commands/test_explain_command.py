@@ -107,6 +107,9 @@ def test_what_is_not_there_is_an_error_that_says_what_is(sources: Sources) -> No
     with pytest.raises(UsageError, match="no kernel 'k9' in run latest") as caught:
         choose(sources, ["k9"])
     assert "k6, k7, k8" in caught.value.remedy
+    with pytest.raises(UsageError, match="recorded is a run and no kernel") as caught:
+        choose(sources, ["recorded"])
+    assert "recorded:KERNEL" in caught.value.remedy
     with pytest.raises(ReportError, match=r"old\.ncu-rep does not exist"):
         choose(sources, ["old.ncu-rep:0"])
 
