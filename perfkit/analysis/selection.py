@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfkit.errors import UsageError
@@ -36,8 +36,24 @@ class Selection:
             and (indices is None or one.id.launch in indices)
         ]
         if launches and not kept:
-            raise UsageError(f"no launch matches {self.describe()}", _what_there_is(launches))
+            raise UsageError(f"no launch matches {self.describe()}", self._what_there_is(launches))
         return kept
+
+    def _what_there_is(self, launches: Sequence[Launch]) -> str:
+        """What each filter could have matched."""
+        indices = [one.id.launch for one in launches]
+        return "\n".join(
+            [
+                *([_tally("Kernels", (one.label for one in launches))] if self.kernel else []),
+                *([f"Launches: {min(indices)} to {max(indices)}"] if self.launches else []),
+                *(
+                    [_tally("NVTX ranges", (name for one in launches for name in one.nvtx))]
+                    if self.nvtx
+                    else []
+                ),
+                *([_tally("GPUs", (one.gpu for one in launches))] if self.gpu else []),
+            ]
+        )
 
     def describe(self) -> str:
         """The filters as the user gave them; "" when there are none."""
@@ -75,6 +91,7 @@ class Selection:
         return chosen
 
 
-def _what_there_is(launches: Sequence[Launch]) -> str:
-    names = Tally(one.label for one in launches).most_common(8)
-    return "Kernels: " + ", ".join(f"{name[:80]} ({count})" for name, count in names)
+def _tally(what: str, names: Iterable[str]) -> str:
+    found = Tally(names).most_common(9)
+    told = ", ".join(f"{name[:80]} ({count})" for name, count in found[:8])
+    return f"{what}: {told or 'none'}{' and more' if len(found) > 8 else ''}"

@@ -50,9 +50,11 @@ def show(
     by: Annotated[
         str,
         typer.Option(
-            "--by", help="What makes launches alike: kernel, name, report, gpu, problem, grid, block, nvtx."
+            "--by",
+            help="What makes launches alike, with --aggregate: kernel (the default), name, report, gpu, problem,"
+            " grid, block, nvtx; several with commas.",
         ),
-    ] = "kernel",
+    ] = "",
     raw: Annotated[
         str, typer.Option("--raw", help="Show the counters whose names match, as the reports store them.")
     ] = "",
@@ -67,6 +69,8 @@ def show(
 ) -> None:
     """Show the launches and metrics of reports: a few side by side, many one a row."""
     _check_format(fmt, output)
+    if by and not aggregate:
+        raise UsageError(f"--by {by} without --aggregate", "Add --aggregate median (or min, max, total).")
     profile, names, failures = _load(targets, sets or [], jobs, every_counter=bool(raw))
     shown = profile
     if profile.launches and (kernel or launch or nvtx or gpu):
@@ -75,7 +79,7 @@ def show(
         if raw:
             _emit_raw(shown, raw, fmt, output)
         elif aggregate:
-            _emit_aggregate(shown, aggregate, by, names, fmt, output)
+            _emit_aggregate(shown, aggregate, by or "kernel", names, fmt, output)
         else:
             emit_profile(shown, names, fmt, output, detail=detail)
     failures += [ReportError(one.error, one.remedy) for one in profile.reports if one.error]
@@ -180,7 +184,8 @@ def account(profile: Profile, shown: Profile) -> None:
     if lost:
         least = "at least " if any(one.truncated for one in profile.reports) else ""
         parts.append(f"{least}{lost} lost")
-    note("; ".join(parts))
+    if read or not profile.reports:
+        note("; ".join(parts))
     for one in profile.reports:
         for problem in one.problems if not one.error else ():
             warn(f"{one.path}: {problem}")

@@ -67,6 +67,12 @@ def test_nothing_matches_says_what_there_is() -> None:
     with pytest.raises(UsageError, match=r"no launch matches --kernel 'gem\+x'") as caught:
         Selection(kernel="gem+x").apply(FIELD)
     assert caught.value.remedy == "Kernels: gemm (2), softmax (1), copy (1)"
+    with pytest.raises(UsageError) as caught:
+        Selection(launches=("9",), nvtx="zzz", gpu="zzz").apply(FIELD)
+    indices, ranges, gpus = caught.value.remedy.split("\n")
+    assert indices == "Launches: 0 to 3"
+    assert ranges.startswith("NVTX ranges: ")
+    assert gpus.startswith("GPUs: ") and "A100" in gpus
 
 
 @pytest.mark.parametrize(

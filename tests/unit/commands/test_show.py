@@ -54,6 +54,11 @@ def test_the_account_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_no_account_of_launches_where_nothing_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = Report("a/z.ncu-rep", (), "", error="a/z.ncu-rep: is empty (0 bytes)")
+    assert said(capsys, profile(bad)) == ""
+
+
 def test_the_account_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     whole = profile(Report("a/x.ncu-rep", (launch(0), launch(1)), "", 2))
     shown = Profile(whole.evaluated[:1], whole.reports, SETS, whole.names)
@@ -96,6 +101,8 @@ def test_what_a_target_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_options_are_checked_before_anything_is_read() -> None:
     with pytest.raises(UsageError, match="unknown format 'xml'"):
         show(["gone.ncu-rep"], fmt="xml")
+    with pytest.raises(UsageError, match="--by gpu without --aggregate"):
+        show(["gone.ncu-rep"], by="gpu")
     with pytest.raises(UsageError, match="parquet needs a file"):
         show(["gone.ncu-rep"], fmt="parquet")
     with pytest.raises(UsageError, match=r"no metric set or metric 'memmory' \(did you mean memory"):
