@@ -28,6 +28,8 @@ from perfkit.model import (
 # The two readings of the SM clock should agree; further apart than this, one of them does not mean this
 # kernel.
 _CLOCK_TOLERANCE = 0.02
+# Between the quartiles, as a share of the median: a launch under ncu may be any of these.
+_SCATTER = 0.01
 # NVML's power is an average over up to a second: a measurement shorter than this holds mostly the time
 # before it. s.
 _POWER_WINDOW = 1.0
@@ -119,6 +121,7 @@ def bench_result(
     everything = [time for times in kept for time in times]
     estimate = statistics.median_interval(everything)
     time = statistics.median(centres)
+    low, quarter, three_quarters, high = statistics.percentiles(everything, 5, 25, 75, 95)
     summary = summarize_sensors(sensors)
     device = device_clock(rounds)
     clock = device or summary.sm_clock
@@ -132,6 +135,8 @@ def bench_result(
         time=time,
         time_low=_number(estimate.low),
         time_high=_number(estimate.high),
+        launch_low=low,
+        launch_high=high,
         round_times=centres,
         launches=sum(len(r.times) * r.inner for r in rounds),
         kept=len(everything),
@@ -150,8 +155,21 @@ def bench_result(
         temperature=summary.temperature,
         throttle_reasons=summary.throttle,
         samples=samples,
-        notes=(*subject.notes, *_notes(subject, time, rounds, summary, device, short_launch)),
+        notes=(
+            *subject.notes,
+            *_scatter(quarter, time, three_quarters),
+            *_notes(subject, time, rounds, summary, device, short_launch),
+        ),
     )
+
+
+def _scatter(quarter: float, time: float, three_quarters: float) -> list[str]:
+    """A median says little of single launches where those scatter: say so from a spread of 1 % on."""
+    if three_quarters - quarter <= _SCATTER * time:
+        return []
+    slow, fast = three_quarters / time - 1, 1 - quarter / time
+    which = f"at least {slow:.1%} longer" if slow > fast else f"at least {fast:.1%} less"
+    return [f"launches scatter: a quarter of them took {which} than the median"]
 
 
 def _energy(summary: SensorSummary, time: float) -> float | None:

@@ -252,10 +252,16 @@ def run_timed(records: Sequence[RunRecord]) -> dict[Key, TimedShare]:
         )
 
     found = timings(records, wanted=lambda key: caches.get(key, COLD), usable=usable)
-    return {
-        key: TimedShare(float(result["share_of_peak"]), cache_of(result), caches.get(key, ""), record.id)
-        for key, (record, result) in found.items()
-    }
+    return {key: _timed_share(record, result, caches.get(key, "")) for key, (record, result) in found.items()}
+
+
+def _timed_share(record: RunRecord, result: Mapping[str, Any], profiled: str) -> TimedShare:
+    share = float(result["share_of_peak"])
+    low, high = (
+        share * result["time"] / result[name] if result.get(name) else None
+        for name in ("launch_high", "launch_low")
+    )
+    return TimedShare(share, cache_of(result), profiled, record.id, low, high)
 
 
 def other_builds(records: Sequence[RunRecord]) -> list[Key]:

@@ -101,6 +101,11 @@ def median(values: Sequence[float]) -> float:
     return float(np.median(np.asarray(values, dtype=np.float64))) if len(values) else math.nan
 
 
+def percentiles(values: Sequence[float], *percents: float) -> tuple[float, ...]:
+    """Percentiles of at least one value, interpolated between neighbours."""
+    return tuple(float(value) for value in np.percentile(values, percents))
+
+
 def last_three_quarters(values: Sequence[float]) -> tuple[float, ...]:
     """The samples without the first quarter (rounded down), the article's way to drop what is left of
     the warm-up.

@@ -223,8 +223,14 @@ def _timing_notes(checks: Sequence[PeakCheck]) -> Iterator[str]:
         far = [check for check in those if abs(check.timed_residual or 0.0) > TIMED]
         if far:
             gaps = sorted(abs(check.timed_residual or 0.0) * 100 for check in far)
-            span = f"{gaps[0]:.1f}" + (f" to {gaps[-1]:.1f}" if len(gaps) > 1 else "")
+            span = " to ".join(dict.fromkeys(f"{gap:.1f}" for gap in (gaps[0], gaps[-1])))
             yield f"timed {cache}, more than 1 point off ({span}): {_by_problem(far)}"
+        scattered = [c for c in far if c.timing is not None and c.full is not None and c.timing.holds(c.full)]
+        if scattered:
+            yield (
+                f"of these {_by_problem(scattered)}: within the 5th and 95th percentile of the timed "
+                "launches; ncu measured one launch"
+            )
 
 
 def _called(check: PeakCheck) -> str:

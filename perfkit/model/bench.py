@@ -100,6 +100,8 @@ class BenchResult:
     time: float | None  # s a launch: median; over rounds the median of their medians
     time_low: float | None = None  # 95 % interval of the median
     time_high: float | None = None
+    launch_low: float | None = None  # s: 5th percentile of the samples the median was taken over
+    launch_high: float | None = None  # s: their 95th percentile
     round_times: tuple[float, ...] = ()  # s, median of each round
     launches: int = 0  # launches that were timed
     kept: int = 0  # samples the median was taken over

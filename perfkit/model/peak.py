@@ -24,10 +24,16 @@ class TimedShare:
     "" where no run tells.
     """
 
-    share: float  # fraction
+    share: float  # fraction, by the median
     cache: str
     profiled: str
     run: str
+    low: float | None = None  # fraction, by the 95th percentile of the launches' times
+    high: float | None = None  # by their 5th
+
+    def holds(self, share: float) -> bool:
+        """Whether single launches reach `share`: it lies within their 5th and 95th percentile."""
+        return self.low is not None and self.high is not None and self.low <= share <= self.high
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,16 @@ def test_share_of_peak_is_at_the_clock_of_the_cycle_counter() -> None:
     assert result.sm_clock_nvml == 1.95e9
 
 
+def test_launches_that_scatter_are_said() -> None:
+    still = _result([_timing([3e-3, 3.01e-3] * 100)], [_sensors(30)])
+    assert not any("scatter" in note for note in still.notes)
+    two_modes = _result([_timing([3e-3] * 140 + [3.09e-3] * 60)], [_sensors(30)])
+    assert two_modes.time == 3e-3
+    assert two_modes.launch_low == pytest.approx(3e-3)
+    assert two_modes.launch_high == pytest.approx(3.09e-3)
+    assert "launches scatter: a quarter of them took at least 3.0% longer than the median" in two_modes.notes
+
+
 def test_without_a_cycle_counter_nvml_tells_the_clock() -> None:
     result = _result([_timing([3e-3] * 200, clock=None)], [_sensors(30)])
     assert (result.sm_clock, result.sm_clock_source) == (1.95e9, "NVML")

@@ -232,6 +232,19 @@ def test_launches_are_timed_with_the_caches_they_were_profiled_with(
     assert told == {"k8": k8, "k7": k7, "k6": k6}, "a kernel without a share has no timing"
 
 
+def test_the_scatter_of_launches_gives_a_range_of_shares() -> None:
+    result = {"kind": "bench", "label": "k6b", "problem": "n=2048", "cache": "hot", "share_of_peak": 0.55}
+    result |= {"time": 1.0e-3, "launch_low": 0.99e-3, "launch_high": 1.03e-3}
+    record = RunRecord("r", "bench", "complete", (), "", "", "", None, {}, {}, (), results=(result,))
+    (share,) = run_timed([record]).values()
+    assert share.low == pytest.approx(0.55 / 1.03)
+    assert share.high == pytest.approx(0.55 / 0.99)
+    assert share.holds(0.54)
+    assert not share.holds(0.53)
+    old = dataclasses.replace(record, results=({**result, "launch_low": None},))
+    assert not next(iter(run_timed([old]).values())).holds(0.54)
+
+
 def test_a_timing_of_another_source_is_no_comparison() -> None:
     def kernel(source: str) -> KernelRun:
         build = {"source_hash": source, "flags": ["-O3"]}
