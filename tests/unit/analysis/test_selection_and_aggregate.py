@@ -72,7 +72,8 @@ def test_nothing_matches_says_what_there_is() -> None:
     indices, ranges, gpus = caught.value.remedy.split("\n")
     assert indices == "Launches: 0 to 3"
     assert ranges.startswith("NVTX ranges: ")
-    assert gpus.startswith("GPUs: ") and "A100" in gpus
+    assert gpus.startswith("GPUs: ")
+    assert "A100" in gpus
 
 
 @pytest.mark.parametrize(
