@@ -43,18 +43,24 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    # A callback of the option: the body of `_root` is only reached with a command.
+    if asked:
+        from perfkit import __version__
+
+        sys.stdout.write(f"perfkit {__version__}\n")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     debug: bool = typer.Option(
         False, "--debug", help="Show the traceback of an error.", envvar="PERFKIT_DEBUG"
     ),
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    _version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+    ),
 ) -> None:
-    if version:
-        from perfkit import __version__
-
-        sys.stdout.write(f"perfkit {__version__}\n")
-        raise typer.Exit
     if debug:
         os.environ["PERFKIT_DEBUG"] = "1"
 
