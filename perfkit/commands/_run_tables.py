@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perfkit.model import Cell, Column, RunRecord, Status, Table
+from collections.abc import Sequence
+
+from perfkit.model import Cell, Column, RunRecord, Table
 
 
 def verification_table(record: RunRecord) -> Table | None:
@@ -86,24 +88,33 @@ def facts_table(record: RunRecord) -> Table:
         ]
     rows += [(name, version) for name, version in record.versions.items() if version]
     rows += [
-        (name.replace("_", " "), _short(value))
+        (name.replace("_", " "), _fact(value))
         for name, value in record.options.items()
-        if name != "counters"
+        if name != "counters" and (value or value is False or name == "seed")
     ]
     rows += [("counters", str(len(record.options.get("counters", ()))))] if record.what == "profile" else []
-    rows += [("report", name) for name in record.reports]
-    rows += [("samples", name) for name in record.samples]
+    rows += [(name, " ".join(files)) for name, files in (("reports", record.reports),) if files]
+    cells = [(Cell(name), Cell(value)) for name, value in rows]
+    if record.samples:
+        # Of a ladder they are dozens: machines get them all.
+        cells.append((Cell("samples"), Cell(" ".join(record.samples), text=_files(record.samples))))
     return Table(
         "run",
         f"Run {record.id}",
         (Column("fact", "fact"), Column("value", "value")),
-        tuple((Cell(name), Cell(value)) for name, value in rows),
+        tuple(cells),
         record.messages,
     )
 
 
-def _short(value: object) -> str:
+def _fact(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return " ".join(str(part) for part in value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _files(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} files, {names[0]} to {names[-1]}"
 
 
 def kernels_table(record: RunRecord) -> Table | None:
@@ -112,8 +123,8 @@ def kernels_table(record: RunRecord) -> Table | None:
         return None
     columns = (
         Column("kernel", "kernel"),
-        Column("title", "title"),
         Column("problem", "problem"),
+        Column("title", "title"),
         Column("launches", "launches"),
         Column("flops", "FLOPs", "FLOP"),
         Column("registers", "registers"),
@@ -127,16 +138,19 @@ def kernels_table(record: RunRecord) -> Table | None:
         rows.append(
             (
                 Cell(kernel.label),
-                Cell(kernel.title),
                 Cell(kernel.problem),
+                Cell(kernel.title),
                 Cell(kernel.launches),
-                Cell(kernel.flops) if kernel.flops else Cell(None, Status.UNDEFINED),
-                Cell(build.get("registers")) if build.get("registers") else Cell(None, Status.UNDEFINED),
-                Cell(kernel.blocks_per_sm)
-                if kernel.blocks_per_sm is not None
-                else Cell(None, Status.UNDEFINED),
+                _or_dash(kernel.flops),
+                _or_dash(build.get("registers")),
+                _or_dash(kernel.blocks_per_sm),
                 Cell(kernel.ballast_bytes),
                 Cell(str(build.get("source_hash", ""))[:12]),
             )
         )
     return Table("kernels", "Kernels", columns, tuple(rows))
+
+
+def _or_dash(value: float | None) -> Cell:
+    """A dash where a thing does not apply, such as the registers of a library's kernels."""
+    return Cell(value) if value else Cell(None, text="-")

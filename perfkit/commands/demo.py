@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from perfkit.commands._console import emit, emit_tables, note
+from perfkit.commands._console import emit_tables, note
 from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,13 +62,10 @@ def demo(
         folder = resolve_run("recorded")
     records = [record for record in map(load_run, run_folders(folder)) if record.what == "profile"]
     profile = load(run_reports(folder))
-    tables = _tables(profile, n)
-    if fmt in ("terminal", "markdown"):
-        head = "Live run" if live else "Recorded run"
-        origin = [f"{head}: {line}" if not i else f"  {line}" for i, line in enumerate(_origins(records))]
-        if output is None:
-            emit("\n".join(origin) + "\n")
-    emit_tables(tables, fmt, output)
+    first, *others = _tables(profile, n)
+    head, *more = _origins(records)
+    lead = (f"{'Live' if live else 'Recorded'} run: {head}", *more)
+    emit_tables([dataclasses.replace(first, lead=lead), *others], fmt, output)
     run = folder.name if live else "recorded"
     note(f"next: perfkit explain {run}:k6 {run}:k8; perfkit model {run}; perfkit report {run} -o report.html")
 

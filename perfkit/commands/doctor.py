@@ -22,7 +22,9 @@ def doctor(
     fmt: str = typer.Option("terminal", "--format", help="terminal, markdown, csv, json, latex or html."),
     output: Path = typer.Option(None, "-o", "--output", help="Write to this file."),
 ) -> None:
-    """Check packages, GPU, driver, compilers, ncu, counter permission and store.
+    """Check what this machine can do, with the remedies.
+
+    Packages, GPU and driver, compilers, ncu, counter permission, store.
 
     Exits with 3 when something that profiling needs is missing; what could not be found out counts as there.
     """
@@ -58,7 +60,7 @@ def doctor(
     if missing:
         raise CannotError(
             f"this machine cannot profile: {', '.join(one.name for one in missing)} missing",
-            "What to do about each stands in the table above.",
+            "The notes under the first table say what to do about each.",
         )
 
 
@@ -70,7 +72,7 @@ def _tables(findings: Sequence[Finding], tasks: Mapping[Task, Sequence[Finding]]
         "This machine",
         (Column("check", "check"), Column("state", "state"), Column("detail", "found")),
         tuple((Cell(one.name), Cell(one.state.value), Cell(one.detail)) for one in findings),
-        tuple(_note(one) for one in findings if one.state != "ok" and (one.remedy or len(one.detail) > 40)),
+        tuple(_note(one) for one in findings if one.state != "ok" and one.remedy),
     )
     can = Table(
         "can",
@@ -89,5 +91,4 @@ def _tables(findings: Sequence[Finding], tasks: Mapping[Task, Sequence[Finding]]
 
 
 def _note(finding: Finding) -> str:
-    """The whole of it: a cell of the table may be cut."""
-    return f"{finding.name}: {finding.detail}. {' '.join(finding.remedy.split())}".rstrip()
+    return f"{finding.name}: {' '.join(finding.remedy.split())}"

@@ -33,7 +33,7 @@ def kernels(
     ] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
 ) -> None:
-    """List the kernels: the built-in SGEMM ladder, and those of ./perfkit.toml."""
+    """List the kernels: built-in, and of ./perfkit.toml."""
     if new:
         write_example(Path(names[0]) if names else Path(EXAMPLE_FILES[0]), extra=(names or [])[1:])
         return

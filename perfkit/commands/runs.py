@@ -21,9 +21,10 @@ def runs(
     fmt: str = typer.Option("terminal", "--format", help="terminal, markdown, csv, json, latex or html."),
     output: Path = typer.Option(None, "-o", "--output", help="Write to this file."),
 ) -> None:
-    """List the runs in the store ($PERFKIT_RUNS, else ./perfkit-runs) with their status, or show one.
+    """List the store of runs, or show one in full.
 
-    A run that was killed is listed as incomplete; nothing reads it as a result.
+    The store is $PERFKIT_RUNS, else ./perfkit-runs. A run that was killed is listed as incomplete; nothing
+    reads it as a result.
     """
     from perfkit.profiler import run_store
 

@@ -314,13 +314,28 @@ class TestRuns:
         assert run_id in shown.stdout
         assert "2025.3.1.0" in shown.stdout
 
+    def test_a_recorded_run_in_full(self, run: Run) -> None:
+        """Nothing is cut at 80 columns, and what does not apply is a dash or absent."""
+        done = run("runs", "recorded", COLUMNS="80")
+        assert done.returncode == 0, done.stderr
+        assert max(map(len, done.stdout.splitlines())) <= 80
+        for wrong in ("undefined", "None", "…", "carveout", "handicap"):
+            assert wrong not in done.stdout
+        assert re.search(r"^cublas +n=4096 +cuBLAS SGEMM +1 +137.44 +- +-$", done.stdout, re.MULTILINE)
+        assert re.search(r"^samples +60 files, samples_k1_n1024", done.stdout, re.MULTILINE)
+        assert re.search(r"^verify +yes$", done.stdout, re.MULTILINE)
+        # Every block of columns tells kernel and size.
+        assert re.search(
+            r"^k6b +n=2048 +[0-9a-f]{12}$|^k6b +n=2048 .* [0-9a-f]{12}$", done.stdout, re.MULTILINE
+        )
+
     def test_unknown_run(self, run: Run) -> None:
         done = run("runs", "nonsense")
         assert done.returncode == 2
         assert "no run 'nonsense'" in done.stderr
 
 
-def test_demo_shows_the_recorded_run(run: Run) -> None:
+def test_demo_shows_the_recorded_run(run: Run, tmp_path: Path) -> None:
     from perfkit.profiler.run_store import recorded_root, runs_under
 
     if not runs_under(recorded_root()):
@@ -329,5 +344,8 @@ def test_demo_shows_the_recorded_run(run: Run) -> None:
     assert done.returncode == 0, done.stderr
     assert "Recorded run: NVIDIA" in done.stdout
     assert "The ladder at n=4096" in done.stdout
+    written = run("demo", "--recorded", "-o", "demo.html", "--format", "html")
+    assert written.returncode == 0, written.stderr
+    assert "Recorded run: NVIDIA" in (tmp_path / "demo.html").read_text(encoding="utf-8")
     for key in ("k1", "k6", "k6b", "k8", "cublas"):
         assert re.search(rf"^{key}\s", done.stdout, re.MULTILINE)
