@@ -266,8 +266,9 @@ def waterfall(comparison: Comparison, least: float = 0.03) -> Waterfall:
     steps = [_step(factor.title, factor.contribution) for factor in shown]
     steps.append(_step("rest and residual", rest))
     a, b = comparison.a, comparison.b
+    at = f" at {a.problem}" if a.problem and a.problem == b.problem else ""
     return Waterfall(
-        title=f"{a.label} to {b.label}: x{math.exp(comparison.log_ratio):.2f}",
+        title=f"{a.label} to {b.label}{at}: x{math.exp(comparison.log_ratio):.2f}",
         start_label=a.label,
         start=0.0,
         steps=tuple(steps),
@@ -290,7 +291,7 @@ def waterfall_alone(loss: PeakLoss, least: float = 0.01) -> Waterfall:
     ]
     steps.append(WaterfallStep("rest and residual", -rest, f"{-rest:+.1%}"))
     return Waterfall(
-        title=f"{loss.a.label}: {loss.share:.1%} of FP32 peak",
+        title=f"{loss.a.label}{f' at {loss.a.problem}' if loss.a.problem else ''}: {loss.share:.1%} of FP32 peak",
         start_label="every slot an FMA",
         start=1.0,
         steps=tuple(steps),

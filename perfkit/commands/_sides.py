@@ -139,7 +139,7 @@ def _candidates(sources: Sources, text: str) -> list[Chosen]:
         raise ReportError(f"{left} does not exist", "Give the path of a report and a launch: REPORT:LAUNCH.")
     if not colon and (text in ("latest", "recorded") or path.is_dir()):
         raise UsageError(f"{text} is a run and no kernel", f"Name a kernel of it: {text}:KERNEL.")
-    return _of_run(sources, left if colon else sources.run, right if colon else text, text)
+    return _of_run(sources, left or sources.run, right if colon else text, text)
 
 
 def _of_report(sources: Sources, path: Path, which: str | None, text: str) -> list[Chosen]:

@@ -77,6 +77,11 @@ def explain(
     if interventions is not None:
         from perfkit.commands._verify import run_table
 
+        if kernels:
+            raise UsageError(
+                f"--interventions is about a whole run, and {kernels[0]} would be left out of account",
+                f"perfkit explain --interventions {interventions}",
+            )
         emit_tables(run_table(Sources(), interventions), output_format, output)
         return
     named = kernels or []
