@@ -290,8 +290,9 @@ def waterfall_alone(loss: PeakLoss, least: float = 0.01) -> Waterfall:
         WaterfallStep(factor.title, -factor.contribution, f"{-factor.contribution:+.1%}") for factor in front
     ]
     steps.append(WaterfallStep("rest and residual", -rest, f"{-rest:+.1%}"))
+    at = f" at {loss.a.problem}" if loss.a.problem else ""
     return Waterfall(
-        title=f"{loss.a.label}{f' at {loss.a.problem}' if loss.a.problem else ''}: {loss.share:.1%} of FP32 peak",
+        title=f"{loss.a.label}{at}: {loss.share:.1%} of FP32 peak",
         start_label="every slot an FMA",
         start=1.0,
         steps=tuple(steps),
