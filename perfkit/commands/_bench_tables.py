@@ -70,6 +70,10 @@ def results_table(results: Sequence[BenchResult], gpu: GpuInfo | None) -> Table:
     sources = sorted({r.sm_clock_source for r in results if r.sm_clock_source})
     if sources:
         notes.append(f"SM clock by {' or '.join(sources)}; share of peak is at that clock")
+    if any(r.cache == "cold" for r in results):
+        notes.append(
+            "cold: caches flushed before each launch; clock and power are of the loop, flushes included"
+        )
     return Table(
         name="bench",
         title=f"bench: {'; '.join(how)}{where}",

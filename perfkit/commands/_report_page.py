@@ -131,7 +131,7 @@ def _rooflines(measurements: Measurements) -> tuple[tuple[Roofline, ...], str]:
 
 def _model(inputs: Inputs) -> tuple[Table, ...]:
     from perfkit.analysis import peak_model
-    from perfkit.commands._model_table import peak_table
+    from perfkit.commands._model_table import peak_tables
 
     checks = peak_model.check_launches(
         [item.launch for item in inputs.evaluated],
@@ -139,7 +139,7 @@ def _model(inputs: Inputs) -> tuple[Table, ...]:
         flops=peak_model.run_flops(inputs.records),
         timed=peak_model.run_timed(inputs.records),
     )
-    return (peak_table(checks),) if checks else ()
+    return tuple(peak_tables(checks)) if checks else ()
 
 
 def _explanations(measurements: Measurements, problem: str) -> tuple[tuple[Explanation, ...], str]:

@@ -173,6 +173,7 @@ def test_short_cold_launches_are_timed_one_by_one(tmp_path: Path) -> None:
     assert result["time"] == pytest.approx(1.2 * 4e-6, rel=1e-2)
     assert result["energy_per_launch"] is None
     assert any("one by one" in note for note in shown[0].notes)
+    assert any(note.startswith("cold: caches flushed") for note in shown[0].notes)
 
 
 def test_pairs_find_a_slower_kernel(tmp_path: Path) -> None:
