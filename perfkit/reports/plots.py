@@ -69,7 +69,9 @@ def bars(title: str, values: Sequence[Bar], unit: str, axis: str) -> Figure:
         digits = decimals(scaled, 3)
         for position, bar, value in zip(positions, values, scaled, strict=True):
             text = bar.text or format_number(value, digits)
-            axes.text(value + 0.012 * largest, position, text, va="center", ha="left", fontsize=8)
+            axes.text(
+                value + 0.012 * largest, position, text, va="center", ha="left", fontsize=8, bbox=style.BACKED
+            )
         axes.set_yticks(positions, [label(bar.label) for bar in values])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perfkit.model.traced import LEVEL_NAMES, Ceiling, Roofline, RooflinePoint
 from perfkit.reports import style
-from perfkit.reports.labels import Box, place
+from perfkit.reports.labels import LEADER, Box, place
 from perfkit.reports.plots import caption, label
 from perfkit.units import common_scale, format_value
 
@@ -78,9 +78,11 @@ def _bounds(data: Roofline) -> tuple[float, float, float, float]:
     xs += [max(peaks) / slope / share for slope in slopes if peaks for share in (1, _SLOPE_IN_VIEW)]
     top = max([*ys, *peaks], default=1.0)
     x_low = 10 ** math.floor(math.log10(min(xs, default=1.0)))
-    x_high = 10 ** math.ceil(math.log10(max(xs, default=100.0) * 2.5))
+    # To the right of the last point there is room for its name.
+    x_high = max(xs, default=100.0)
+    x_high *= max(2.0, (x_high / x_low) ** 0.2)
     y_low = 10 ** math.floor(math.log10(min([*ys, top / _SLOPE_IN_VIEW]) / 1.5))
-    return x_low, x_high, y_low, top * 4
+    return x_low, x_high, y_low, top * 2.5
 
 
 def _draw_ceilings(
@@ -125,7 +127,7 @@ def _slope_texts(axes: Axes, data: Roofline, bounds: tuple[float, float, float, 
         length = math.hypot(b[0] - a[0], b[1] - a[1]) or 1.0
         along = ((b[0] - a[0]) / length, (b[1] - a[1]) / length)
         dpi = axes.figure.dpi
-        gap, ahead = 4 * dpi / 72, 10 * dpi / 72
+        gap, ahead = 2 * dpi / 72, 14 * dpi / 72
         start = (a[0] + ahead * along[0] - gap * along[1], a[1] + ahead * along[1] + gap * along[0])
         text = axes.annotate(
             _ceiling_text(ceiling),
@@ -135,7 +137,6 @@ def _slope_texts(axes: Axes, data: Roofline, bounds: tuple[float, float, float, 
             ha="left",
             va="bottom",
             fontsize=7,
-            color=_memory_color(ceiling),
         )
         extent = text.get_window_extent(style.renderer(axes.figure))
         reach = math.hypot(extent.width, extent.height)
@@ -240,7 +241,7 @@ def _label_points(
     for point, box in zip(shown, places, strict=True):
         x, y = axes.transData.transform((point.intensity, point.rate))
         middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
-        far = box.distance((x, y)) > 9
+        far = box.distance((x, y)) > LEADER
         axes.annotate(
             label(point.label),
             (point.intensity, point.rate),
@@ -250,6 +251,7 @@ def _label_points(
             va="center",
             fontsize=8,
             zorder=5,
+            bbox=style.BACKED,
             arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": style.GREY, "shrinkA": 0, "shrinkB": 3}
             if far
             else None,

@@ -15,6 +15,8 @@ BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 SKY, RED, YELLOW, GREY = "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C"
 PALETTE = (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)
 INK, FAINT, PAPER = "#1C2126", "#C9CED3", "#FFFFFF"
+# Behind words that may lie over a line of the grid: they stay readable.
+BACKED: dict[str, Any] = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.3, "alpha": 0.8}
 
 COLUMN_WIDTH = 5.2  # inches: text of 8 points stays readable when the figure is set 3.4 inches wide
 
