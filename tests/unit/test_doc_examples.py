@@ -24,6 +24,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from perfkit.cli import app
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "data" / "runs" / "programs"
@@ -114,6 +118,37 @@ def test_the_documents_hold_examples() -> None:
     held = {name: len(BLOCK.findall((ROOT / name).read_text(encoding="utf-8"))) for name in names(BLOCK)}
     assert len([name for name in held if name.startswith("docs/cookbook/")]) >= 5
     assert "docs/python.md" in names(re.compile(r"^>>> ", re.MULTILINE))
+
+
+def known_options() -> dict[str, set[str]]:
+    """The options of every command, as a user may spell them."""
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return {
+        name: {word for one in command.params for word in (*one.opts, *one.secondary_opts)} | {"-h", "--help"}
+        for name, command in group.commands.items()
+    }
+
+
+def wrong_options(text: str, known: dict[str, set[str]]) -> list[str]:
+    """`perfkit COMMAND --option` of a text, in code or in prose, that do not exist."""
+    wrong = []
+    for command, rest in re.findall(r"\bperfkit ([a-z]+)\b([^`\n]*)", text):
+        ours = re.split(r"\s(?:--|\||&&|#)\s", rest)[0]
+        used = re.findall(r"(?<=\s)--?[a-zA-Z][\w-]*", ours)
+        if command in known:
+            wrong += [f"perfkit {command} {one}" for one in used if one not in known[command]]
+    return wrong
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_option_in_the_documents_exists(document: Path) -> None:
+    assert wrong_options(document.read_text(encoding="utf-8"), known_options()) == []
+
+
+def test_an_option_that_does_not_exist_is_noticed() -> None:
+    text = "Try `perfkit show --sett x -k y`.\nperfkit profile --list -- ./app --own\nperfkit check --ruls x | wc"
+    assert wrong_options(text, known_options()) == ["perfkit show --sett", "perfkit check --ruls"]
 
 
 def test_a_wrong_output_is_noticed(tmp_path: Path) -> None:
