@@ -53,8 +53,11 @@ def emit_tables(tables: Sequence[Table], fmt: str, output: Path | None = None) -
 
 def note(text: str) -> None:
     """A line for the person at the terminal, on stderr."""
-    sys.stderr.write(text.rstrip("\n") + "\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(text.rstrip("\n") + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError:  # as in emit: `2>&1 | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def warn(text: str) -> None:
@@ -63,9 +66,11 @@ def warn(text: str) -> None:
 
 
 def _width(output: Path | None) -> int:
-    if output is not None or not sys.stdout.isatty():
-        return int(os.environ.get("COLUMNS", "0")) or 160
-    return os.get_terminal_size(sys.stdout.fileno()).columns
+    """The terminal's columns; of a file or a pipe $COLUMNS, else room for most tables."""
+    if output is None and sys.stdout.isatty() and (columns := os.get_terminal_size(1).columns):
+        return columns
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() and int(given) else 160
 
 
 def _color(output: Path | None) -> bool:

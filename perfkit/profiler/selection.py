@@ -34,7 +34,7 @@ def select(
 
     Keys are those of registry.resolve, or `KEY@N` for a kernel held to N blocks. An empty size stands for a
     kernel's own. Library calls cannot be held to blocks per SM: they are left out where other kernels remain.
-    Raises UsageError for an unknown kernel, or a size that it does not take.
+    Raises UsageError for an unknown kernel, a size that it does not take, or less than 1 block per SM.
     """
     registry = load_registry()
     asked: list[tuple[KernelSpec, int | None]] = []
@@ -43,6 +43,11 @@ def select(
         specs = resolve([held[1] if held else key], registry)
         blocks = [int(held[2])] if held else blocks_per_sm
         asked += [(spec, number) for spec in specs for number in blocks]
+    if none := [number for _, number in asked if number is not None and number < 1]:
+        raise UsageError(
+            f"no kernel can be held to {none[0]} blocks per SM",
+            "Give at least 1; `perfkit build` shows how many the registers allow.",
+        )
     if all(spec.library and number is not None for spec, number in asked):
         raise UsageError(
             f"{', '.join(keys)}: a library call cannot be held to a number of blocks per SM",

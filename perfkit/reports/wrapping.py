@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 GAP = 2  # blanks between columns
+_WHOLE_WORD = 30  # a word of at most so many cells is not broken
 _PARTS = re.compile(r"[^_:,;/<>.=&-]*[_:,;/<>.=&-]+|[^_:,;/<>.=&-]+")  # a long word breaks behind these
 
 
@@ -26,13 +27,16 @@ def cells(text: str) -> int:
 
 
 def width_of(header: str, numbers: Sequence[str], texts: Sequence[str], room: int) -> Width:
-    """Numbers are never broken, headers only between parts of words, texts not below a fifth of `room`."""
+    """Numbers are never broken, headers only between parts of words, texts not below a fifth of `room`, and
+    no word of theirs that is short enough to be copied (a run's id, a counter).
+    """
     number = max(map(cells, numbers), default=0)
     text = max(map(cells, texts), default=0)
     natural = max(cells(header), number, text)
     parts = [part for word in header.split(" ") for part in _PARTS.findall(word)]
     shortest_header = min(max(14, *map(cells, parts)) if parts else 0, 20, cells(header))
-    return Width(natural, max(shortest_header, number, min(text, max(16, room // 5)), 1))
+    words = [size for line in texts for size in map(cells, line.split(" ")) if size <= _WHOLE_WORD]
+    return Width(natural, max(shortest_header, number, min(text, max(16, room // 5, *words)), 1))
 
 
 def fit(widths: Sequence[Width], room: int) -> list[int] | None:

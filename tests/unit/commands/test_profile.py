@@ -85,6 +85,8 @@ class TestUsage:
             (["k6", "--timeout", "0"], "--timeout 0"),
             (["--clock-control", "boost", *PROGRAM], "--clock-control 'boost'"),
             (["cublas@1"], "library call cannot be held"),
+            (["k6@0"], "no kernel can be held to 0 blocks per SM"),
+            (["k6", "--blocks-per-sm", "-1"], "no kernel can be held to -1 blocks per SM"),
         ],
     )
     def test_wrong_usage_exits_2_and_stores_nothing(
@@ -328,6 +330,21 @@ class TestRuns:
         assert re.search(
             r"^k6b +n=2048 +[0-9a-f]{12}$|^k6b +n=2048 .* [0-9a-f]{12}$", done.stdout, re.MULTILINE
         )
+
+    def test_a_reader_that_goes_away_and_odd_widths_are_no_error(
+        self, environment: dict[str, str], tmp_path: Path
+    ) -> None:
+        for columns in ("", "wide", "0", "1"):
+            line = f"{sys.executable} -m perfkit runs recorded 2>&1 | head -1; echo ${{PIPESTATUS[0]}}"
+            done = subprocess.run(
+                ["bash", "-c", line],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env={**environment, "COLUMNS": columns},
+                check=True,
+            )
+            assert done.stdout.splitlines()[-1] == "0", done.stdout
 
     def test_unknown_run(self, run: Run) -> None:
         done = run("runs", "nonsense")

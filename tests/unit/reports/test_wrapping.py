@@ -108,3 +108,11 @@ def test_only_names_of_hundreds_of_characters_are_shortened() -> None:
     assert text.count("word") == 60
     assert text.count("int,") < 30
     assert text.count("…") == 1
+
+
+def test_a_word_that_can_be_copied_is_not_broken() -> None:
+    columns = (Column("run", "run"), Column("kernels", "kernels"))
+    run, kernels = "20261130T023136.622Z_profile", "k1 k2 k3 k4 k5 k6 k6b k7 k8 cublas"
+    table = Table("t", "", columns, ((Cell(run), Cell(kernels)),))
+    lines = render([table], "terminal", width=50, color=False).splitlines()
+    assert lines[2:] == [f"{run}  k1 k2 k3 k4 k5 k6", " " * 30 + "k6b k7 k8 cublas"]
