@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from perfkit.analysis.rules import RuleSet
     from perfkit.commands._sides import Sources
-    from perfkit.model import Cell, Evaluated, Finding, Table
+    from perfkit.model import Cell, Evaluated, Finding, Rule, Table
+
+_MANY = 4  # failures for one missing value that are said in one line
 
 
 def check(
@@ -59,7 +61,7 @@ def check(
     if failed:
         raise CheckFailedError(
             f"{len(failed)} of {len(findings)} checks of {rules} failed:\n"
-            + "\n".join(f"  {_sentence(finding)}" for finding in failed),
+            + "\n".join(f"  {line}" for line in _sentences(failed)),
             "If a change is meant, edit the rule or record a new baseline with --update-baseline.",
         )
     note(f"{len(findings)} checks of {rules} passed")
@@ -102,7 +104,12 @@ def _table(findings: Sequence[Finding], known: RuleSet) -> Table:
     )
     rows = tuple(
         (
-            Cell(finding.rule.name, note=finding.reason if finding.failed else ""),
+            # A name made from metric, kernel and op would say again what the other columns say.
+            Cell(
+                finding.rule.name,
+                text=_given_name(finding.rule) or finding.rule.kernel,
+                note=finding.reason if finding.failed else "",
+            ),
             Cell(finding.launch),
             Cell(finding.rule.metric),
             Cell(finding.rule.op),
@@ -133,12 +140,42 @@ def _said(value: float | str | None, unit: str) -> str:
     return "none" if value is None else value
 
 
+def _given_name(rule: Rule) -> str:
+    """The rule's name where its author gave one."""
+    return "" if rule.name.startswith(f"{rule.metric}({rule.kernel}) ") else rule.name
+
+
+def _sentences(failed: Sequence[Finding]) -> list[str]:
+    """A line for each failure; those that lack a value for one reason share one."""
+    lines: list[str] = []
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for finding in failed:
+        if finding.measured is None or finding.required is None:
+            lacking.setdefault((finding.rule.name, finding.reason), []).append(finding.launch)
+    for finding in failed:
+        launches = lacking.get((finding.rule.name, finding.reason), [finding.launch])
+        if len(launches) < _MANY or None not in (finding.measured, finding.required):
+            lines.append(_sentence(finding))
+        elif finding.launch == launches[0]:
+            name = _given_name(finding.rule)
+            lines.append(
+                f"{name + ': ' if name else ''}{finding.rule.metric} of {len(launches)} launches "
+                f"({launches[0]} to {launches[-1]}): {finding.reason}"
+            )
+    return lines
+
+
 def _sentence(finding: Finding) -> str:
     rule = finding.rule
-    against = "baseline " if rule.needs_baseline else ""
-    values = (
-        f"{rule.metric} is {_said(finding.measured, finding.unit)}, "
-        f"required {rule.op} {against}{_said(finding.required, finding.unit)}"
-    )
+    name = _given_name(rule)
+    start = f"{name + ': ' if name else ''}{finding.launch}: {rule.metric}"
+    if finding.measured is None:
+        return f"{start} has no value: {finding.reason}"
+    start += f" is {_said(finding.measured, finding.unit)}"
+    if finding.required is None:
+        return f"{start}, to be compared with the baseline: {finding.reason}"
+    wanted = f"{rule.op} "
+    if rule.needs_baseline:
+        wanted = rule.op.replace("_", " ") + {"unchanged": " from"}.get(rule.op, "") + " the baseline's "
     reason = f" ({finding.reason})" if finding.reason else ""
-    return f"{rule.name}: {finding.launch}: {values}{reason}"
+    return f"{start}, required {wanted}{_said(finding.required, finding.unit)}{reason}"

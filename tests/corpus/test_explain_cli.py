@@ -57,7 +57,7 @@ def test_json_goes_to_a_file(corpus: Any, tmp_path: Path) -> None:
     [
         ("a100-pcie-40gb_905ff7", NAIVE, "was not collected"),
         (NAIVE, "tesla-t4_b4d31e", "counters of different chips"),
-        ("cc86_a40_317662.ncu-rep:1", "cc86_a40_317662.ncu-rep:1", "tensor-core work"),
+        ("cc86_a40_317662.ncu-rep:0", "cc86_a40_317662.ncu-rep:1", "tensor-core work"),
         ("cc86_a40_317662.ncu-rep:9", NAIVE, "holds no launch 9"),
     ],
 )
@@ -90,7 +90,7 @@ value = 2.6
     before = perfkit("check", report, "--rules", rules)
     assert before.returncode == 1
     assert "2 of 4 checks" in before.stderr
-    assert "registers_per_thread is 51, required unchanged baseline none" in before.stderr
+    assert "registers_per_thread is 51, to be compared with the baseline: there is no baseline yet" in before.stderr
     assert perfkit("check", report, "--rules", rules, "--update-baseline").returncode == 0
     assert json.loads((tmp_path / "base.json").read_text())["values"] == {
         "naive_gemm": {"registers_per_thread": 51.0}
