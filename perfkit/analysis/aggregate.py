@@ -9,6 +9,7 @@ that were not collected are left out of every aggregate.
 from __future__ import annotations
 
 import statistics
+from collections import Counter as Counts
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,16 +34,21 @@ _KEYS: Mapping[str, Callable[[Launch], str]] = {
     "nvtx": lambda one: " > ".join(one.nvtx),
 }
 KEYS = tuple(_KEYS)
+DEFAULT_KEYS = ("kernel", "problem", "gpu")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Launches that share the values `key` of the grouping, and the aggregate over the collected ones."""
+    """Launches that share the values `key` of the grouping, and the aggregate over the collected ones.
+
+    `differ` are keys that were not grouped by although the launches have several values of them.
+    """
 
     key: tuple[str, ...]
     aggregate: Evaluated
     used: int
     left_out: tuple[Launch, ...]
+    differ: tuple[str, ...] = ()
 
 
 def aggregate(
@@ -50,6 +56,7 @@ def aggregate(
 ) -> list[Group]:
     """One Group for each combination of the keys `by`, in order of first appearance.
 
+    Kernels that share a function name but not the full one (CUTLASS's `Kernel`) are never joined by `kernel`.
     Raises UsageError for a function or key that does not exist.
     """
     if function not in FUNCTIONS:
@@ -57,10 +64,26 @@ def aggregate(
     for key in by:
         if key not in _KEYS:
             raise UsageError(f"cannot group by {key!r}", f"Group by: {', '.join(KEYS)}.")
-    groups: dict[tuple[str, ...], list[Evaluated]] = {}
+    groups: dict[tuple[tuple[str, ...], str], list[Evaluated]] = {}
     for one in evaluated:
-        groups.setdefault(tuple(_KEYS[key](one.launch) for key in by), []).append(one)
-    return [_group(key, members, sets, function, names) for key, members in groups.items()]
+        full_name = one.launch.name if "kernel" in by else ""
+        groups.setdefault((tuple(_KEYS[name](one.launch) for name in by), full_name), []).append(one)
+    several = Counts(key for key, _ in groups)
+    shown = {
+        (key, name): tuple(
+            name if by_what == "kernel" and several[key] > 1 else text
+            for by_what, text in zip(by, key, strict=True)
+        )
+        for key, name in groups
+    }
+    others = [key for key in ("gpu", "problem", "grid", "block") if key not in by]
+    return [
+        replace(
+            _group(shown[group], members, sets, function, names),
+            differ=tuple(key for key in others if len({_KEYS[key](one.launch) for one in members}) > 1),
+        )
+        for group, members in groups.items()
+    ]
 
 
 def _group(

@@ -219,17 +219,28 @@ def aggregate_tables(
     groups: Sequence[Group], sets: MetricSets, names: Iterable[str], function: str, by: Sequence[str]
 ) -> list[Table]:
     """What the groups are, then a table for each set with a row (or column) for each group."""
+    held = [index for index in range(len(by)) if any(g.key[index] for g in groups)]
     columns = (
-        *(Column(key, key) for key in by),
+        *(Column(by[index], by[index]) for index in held),
         Column("launches", "launches"),
         Column("left_out", "not collected"),
     )
-    rows = tuple((*(Cell(text) for text in g.key), Cell(g.used), Cell(len(g.left_out))) for g in groups)
+    rows = tuple(
+        (*(Cell(g.key[index]) for index in held), Cell(g.used), Cell(len(g.left_out))) for g in groups
+    )
     how = f"Each metric's {function} over the launches of a group."
     if function == "total":
         how = "Counters are added over the launches, then the formulas evaluated: a ratio is a ratio of sums."
-    first = Table("groups", f"Groups ({function} by {', '.join(by)})", columns, rows, (how,))
-    headings = [" ".join(one for one in g.key if one) for g in groups]
+    # What is the same in all groups would only make the headings long.
+    telling = [i for i in held if i == 0 or len({g.key[i] for g in groups}) > 1]
+    headings = [" ".join(g.key[i] for i in telling if g.key[i]) for g in groups]
+    notes = [
+        f"{heading}: over launches that differ in {' and '.join(g.differ)}; add it to --by to keep them apart"
+        for heading, g in zip(headings, groups, strict=True)
+        if g.differ
+    ]
+    by_what = ", ".join(by[index] for index in held)
+    first = Table("groups", f"Groups ({function} by {by_what})", columns, rows, (how, *notes))
     return [first, *set_tables([g.aggregate for g in groups], sets, names, headings=headings)]
 
 

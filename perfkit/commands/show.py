@@ -51,8 +51,8 @@ def show(
         str,
         typer.Option(
             "--by",
-            help="What makes launches alike, with --aggregate: kernel (the default), name, report, gpu, problem,"
-            " grid, block, nvtx; several with commas.",
+            help="What makes launches alike, with --aggregate: kernel, name, report, gpu, problem, grid,"
+            " block, nvtx; several with commas. Without it: kernel,problem,gpu.",
         ),
     ] = "",
     raw: Annotated[
@@ -67,7 +67,10 @@ def show(
     fmt: Annotated[str, typer.Option("--format", "-f", help=f"{', '.join(_FORMATS)}.")] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
 ) -> None:
-    """Show the launches and metrics of reports: a few side by side, many one a row."""
+    """Show the launches and metrics of reports.
+
+    A few launches stand side by side, many one a row.
+    """
     _check_format(fmt, output)
     if by and not aggregate:
         raise UsageError(f"--by {by} without --aggregate", "Add --aggregate median (or min, max, total).")
@@ -79,7 +82,7 @@ def show(
         if raw:
             _emit_raw(shown, raw, fmt, output)
         elif aggregate:
-            _emit_aggregate(shown, aggregate, by or "kernel", names, fmt, output)
+            _emit_aggregate(shown, aggregate, by, names, fmt, output)
         else:
             emit_profile(shown, names, fmt, output, detail=detail)
     failures += [ReportError(one.error, one.remedy) for one in profile.reports if one.error]
@@ -248,10 +251,10 @@ def _emit_raw(profile: Profile, pattern: str, fmt: str, output: Path | None) -> 
 def _emit_aggregate(
     profile: Profile, function: str, by: str, sets: Sequence[str], fmt: str, output: Path | None
 ) -> None:
-    from perfkit.analysis.aggregate import aggregate
+    from perfkit.analysis.aggregate import DEFAULT_KEYS, aggregate
     from perfkit.analysis.tables import aggregate_tables
 
-    keys = [one.strip() for one in by.split(",") if one.strip()]
+    keys = [one.strip() for one in by.split(",") if one.strip()] or list(DEFAULT_KEYS)
     groups = aggregate(profile.evaluated, profile.sets, function, keys, profile.names)
     chosen = list(sets) or list(profile.sets.sets)
     emit_tables(aggregate_tables(groups, profile.sets, chosen, function, keys), fmt, output)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.analysis.aggregate import aggregate
+from perfkit.analysis.aggregate import DEFAULT_KEYS, aggregate
 from perfkit.analysis.metrics import load_metric_sets
 from perfkit.analysis.selection import Selection
+from perfkit.analysis.tables import aggregate_tables
 from perfkit.errors import UsageError
 from perfkit.model import Counter, Evaluated, Launch, LaunchId, Status
 
@@ -139,9 +141,28 @@ def test_words_and_launch_facts_stay_where_all_agree() -> None:
 
 
 def test_groups_keep_their_order_and_keys() -> None:
-    groups = aggregate(evaluate(*FIELD), SETS, "median", ["kernel", "gpu"], NAMES)
+    field = [*FIELD[:2], launch(2, "gemm"), FIELD[3]]
+    groups = aggregate(evaluate(*field), SETS, "median", ["kernel", "gpu"], NAMES)
     assert [group.key for group in groups] == [("gemm", "GPU"), ("softmax", "NVIDIA A100"), ("copy", "GPU")]
     assert [group.used for group in groups] == [2, 1, 1]
+
+
+def test_kernels_of_one_name_and_several_full_names_are_never_joined() -> None:
+    first, second = (replace(launch(i, "Kernel"), name=f"cutlass::Kernel<Tile{i}>(Params)") for i in (0, 1))
+    again = replace(launch(2, "Kernel"), name=first.name)
+    groups = aggregate(evaluate(first, second, again), SETS, "median", ["kernel"], NAMES)
+    assert [(group.key, group.used) for group in groups] == [((first.name,), 2), ((second.name,), 1)]
+    assert [g.key for g in aggregate(evaluate(first, again), SETS, "min", ["kernel"], NAMES)] == [("Kernel",)]
+
+
+def test_what_differs_within_a_group_is_said() -> None:
+    small, large = (replace(launch(i), problem=f"n={i}", grid=(i + 1, 1, 1)) for i in (0, 1))
+    groups = aggregate(evaluate(small, large), SETS, "median", ["kernel"], NAMES)
+    assert groups[0].differ == ("problem", "grid")
+    table = aggregate_tables(groups, SETS, ["duration"], "median", ["kernel"])[0]
+    assert "differ in problem and grid; add it to --by" in table.notes[1]
+    apart = aggregate(evaluate(small, large), SETS, "median", DEFAULT_KEYS, NAMES)
+    assert [(group.used, group.differ) for group in apart] == [(1, ()), (1, ())]
 
 
 def test_a_group_of_uncollected_launches_has_no_aggregate() -> None:
