@@ -147,7 +147,7 @@ def test_every_option_in_the_documents_exists(document: Path) -> None:
 
 
 def test_an_option_that_does_not_exist_is_noticed() -> None:
-    text = "Try `perfkit show --sett x -k y`.\nperfkit profile --list -- ./app --own\nperfkit check --ruls x | wc"
+    text = "`perfkit show --sett x -k y`\nperfkit profile --list -- ./app --own\nperfkit check --ruls x | wc"
     assert wrong_options(text, known_options()) == ["perfkit show --sett", "perfkit check --ruls"]
 
 
