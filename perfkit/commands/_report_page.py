@@ -101,6 +101,8 @@ def _bars(measurements: Measurements) -> Iterator[BarChart]:
             # One measure for all of a chart; where it holds for few of the launches the next one is tried.
             present = sum(1 for kernel in measurements.kernels if (kernel, problem) in measurements.launches)
             if rows and 2 * len(rows) > present:
+                if any(row.second for row in rows):
+                    how += f" Orange: {measurements.reference}, which the others are measured against."
                 yield BarChart(problem or "All launches", unit, rows, how)
                 break
 
@@ -113,7 +115,8 @@ def _stalls(evaluated: Sequence[Evaluated], headings: Sequence[str]) -> Iterator
             if name.startswith(_STALL) and name not in _NO_STALL and metric.number > 0
         )
         if stalls:
-            yield StallRow(heading, stalls)
+            problem = item.launch.problem
+            yield StallRow(heading.removesuffix(f" {problem}") if problem else heading, stalls, problem)
 
 
 def _rooflines(measurements: Measurements) -> tuple[tuple[Roofline, ...], str]:

@@ -30,10 +30,11 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True)
 class StallRow:
-    """Cycles per issued instruction of a kernel by stall reason."""
+    """Cycles per issued instruction of a kernel by stall reason; `group` is its problem size, if known."""
 
     name: str
     stalls: tuple[tuple[str, float], ...]
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

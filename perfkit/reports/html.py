@@ -52,7 +52,9 @@ def table_parts(table: Table, *, sortable: bool = False, prefix: str = "") -> tu
 def _header(column: Column, header: str, right: bool, sortable: bool) -> str:
     title = f' title="{_attribute(column.doc)}"' if column.doc else ""
     kind = ' class="num"' if right else ""
-    inner = f'<button type="button">{escape(header)}</button>' if sortable else escape(header)
+    # Long units break after their stroke, so that a page shows more columns.
+    broken = escape(header).replace("/", "/<wbr>")
+    inner = f'<button type="button">{broken}</button>' if sortable else escape(header)
     return f'<th scope="col"{kind}{title}>{inner}</th>'
 
 

@@ -18,7 +18,7 @@ from perfkit.model.traced import Roofline
 from perfkit.reports import style
 from perfkit.reports.html import table_parts
 from perfkit.reports.text import shorten, visible
-from perfkit.units import format_value
+from perfkit.units import common_scale, decimals, format_number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -76,6 +76,7 @@ class _Block:
     table: Markup | None = None
     notes: Markup | None = None
     alt: str = ""
+    caption: str = ""
     card: bool = False
 
 
@@ -130,7 +131,11 @@ def _sections(page: ReportPage) -> list[_Section]:
         _Section(
             "stalls",
             "Stalls",
-            intro("stalls", "Cycles a warp waits per issued instruction, by reason; without not_selected."),
+            intro(
+                "stalls",
+                "Shares of the cycles that a warp waits per issued instruction, by reason; their sum stands "
+                "at the right. Without selected and not_selected, which are no waiting.",
+            ),
             _stalls(page.stalls),
         ),
         _Section(
@@ -170,12 +175,14 @@ def _bars(chart: BarChart) -> _Block:
         shown = tuple(sorted(shown, key=lambda row: -row.value)[:MAX_BARS])
         note = f"The {MAX_BARS} largest of {len(chart.rows)}; the tables below hold all."
     largest = max((row.value for row in shown), default=0.0) or 1.0
+    divisor, written = common_scale([row.value for row in shown], chart.unit)
+    digits = decimals([row.value / divisor for row in shown], 3)
     rows = [
         _Row(
             shorten(visible(row.name), 40),
             shorten(visible(row.name), _TITLE_LIMIT),
             (_Bar("bar second" if row.second else "bar", f"left:0;width:{100 * row.value / largest:.2f}%"),),
-            format_value(row.value, chart.unit),
+            f"{format_number(row.value / divisor, digits)} {written}".rstrip(),
         )
         for row in shown
     ]
@@ -194,10 +201,19 @@ def _stalls(rows: Sequence[StallRow]) -> tuple[_Block, ...]:
         shown = sorted(rows, key=lambda row: -sum(value for _, value in row.stalls))[:MAX_BARS]
         note = (f"The {MAX_BARS} launches that wait longest of {len(rows)}; the tables above hold all.",)
     colors = _stall_colors(shown)
-    charted = [_stall_row(row, colors) for row in shown]
     legend = tuple(_Entry(name.replace("_", " "), color) for name, color in colors.items())
     alt = "Stalls by kernel; the table of stalls above holds the numbers."
-    return (_Block(legend=legend, sentences=note, chart=_Chart(tuple(charted), alt)),)
+    groups = dict.fromkeys(row.group for row in shown)
+    return (
+        _Block(legend=legend, sentences=note),
+        *(
+            _Block(
+                title=visible(group),
+                chart=_Chart(tuple(_stall_row(row, colors) for row in shown if row.group == group), alt),
+            )
+            for group in reversed(groups)
+        ),
+    )
 
 
 def _stall_colors(rows: Sequence[StallRow]) -> dict[str, str]:
@@ -229,7 +245,7 @@ def _stall_row(row: StallRow, colors: dict[str, str]) -> _Row:
         if total > 0 and value / total > 0.001
     )
     name = shorten(visible(row.name), 40)
-    return _Row(name, shorten(visible(row.name), _TITLE_LIMIT), bars, f"{total:.1f} cycles")
+    return _Row(name, shorten(visible(row.name), _TITLE_LIMIT), bars, f"{total:.1f} cycles/inst")
 
 
 def _roofline(data: Roofline) -> _Block:
@@ -242,7 +258,9 @@ def _roofline(data: Roofline) -> _Block:
     if len(data.missing) > 10:
         sentences += (f"{len(data.missing) - 10} more could not be drawn.",)
     # Matplotlib escapes the texts of its SVG.
-    return _Block(svg=Markup(themed(svg(roofline(data)))), alt=visible(data.title), sentences=sentences)
+    return _Block(
+        svg=Markup(themed(svg(roofline(data)))), alt=visible(data.title), caption=" ".join(sentences)
+    )
 
 
 def _explanation(item: Explanation) -> _Block:

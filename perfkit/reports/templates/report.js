@@ -47,7 +47,8 @@
       shown = 0;
       all = table.tBodies[0].rows.length;
       for (const row of table.tBodies[0].rows) {
-        row.hidden = !(row.cells[0].title + " " + row.cells[0].textContent + " " + row.cells[1].textContent).toLowerCase().includes(wanted);
+        const named = [row.cells[0].title, row.cells[0].textContent, row.cells[1]?.textContent ?? ""].join(" ");
+        row.hidden = !named.toLowerCase().includes(wanted);
         if (!row.hidden) shown += 1;
       }
     }
