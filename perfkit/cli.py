@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 a gate or verification failed, 2 wrong usage or input, 3 t
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -93,6 +94,8 @@ def main() -> None:
 
 
 def _say(message: str, remedy: str) -> None:
-    sys.stderr.write(f"perfkit: error: {message}\n")
-    for line in remedy.splitlines():
-        sys.stderr.write(f"  {line}\n")
+    lines = [f"perfkit: error: {message}", *(f"  {line}" for line in remedy.splitlines())]
+    # A reader of stderr that went away (`2>&1 | head`) does not change what the command came to.
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write("\n".join(lines) + "\n")
+        sys.stderr.flush()

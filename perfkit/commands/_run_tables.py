@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfkit.model import Cell, Column, RunRecord, Table
+from perfkit.model import Cell, Column, RunRecord, Status, Table
 
 
 def verification_table(record: RunRecord) -> Table | None:
@@ -153,4 +153,4 @@ def kernels_table(record: RunRecord) -> Table | None:
 
 def _or_dash(value: float | None) -> Cell:
     """A dash where a thing does not apply, such as the registers of a library's kernels."""
-    return Cell(value) if value else Cell(None, text="-")
+    return Cell(value) if value else Cell(None, Status.UNDEFINED, text="-")

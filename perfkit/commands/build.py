@@ -116,8 +116,8 @@ def build_table(results: list[BuildResult], threads: Mapping[str, int]) -> Table
             *(Cell(value) for value in mix),
         ]
         if loop is None:
-            cells.append(Cell(None, Status.UNDEFINED, note="the kernel has no loop"))
-        cells += [Cell(None, Status.UNDEFINED) for _ in columns[len(cells) :]]
+            cells.append(Cell(None, Status.UNDEFINED, note="the kernel has no loop", text="-"))
+        cells += [Cell(None, Status.UNDEFINED, text="-") for _ in columns[len(cells) :]]
         rows.append(tuple(cells))
     compilers = ", ".join(dict.fromkeys(result.compiler for result in results))
     flags = dict.fromkeys(" ".join(result.flags) for result in results)

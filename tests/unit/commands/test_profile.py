@@ -346,6 +346,15 @@ class TestRuns:
             )
             assert done.stdout.splitlines()[-1] == "0", done.stdout
 
+    def test_an_error_that_nobody_reads_keeps_its_exit_code(
+        self, environment: dict[str, str], tmp_path: Path
+    ) -> None:
+        line = f"{sys.executable} -m perfkit profile k6 2>&1 | true; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=environment, check=True
+        )
+        assert done.stdout == "3\n"
+
     def test_unknown_run(self, run: Run) -> None:
         done = run("runs", "nonsense")
         assert done.returncode == 2
