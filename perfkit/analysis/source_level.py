@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -19,6 +20,7 @@ from perfkit.model import SourceLine
 
 _NO_STALL = ("selected", "not_selected")
 _LEAST = 0.005  # parts of A's time: what grew by less is no news
+_EXACT = 10_000_000  # pairs of instructions
 _PREDICATE = re.compile(r"@!?U?P\w+\s+")
 
 
@@ -93,21 +95,32 @@ def _lines(found: Sequence[Instruction]) -> list[Line]:
     return sorted({_line(one) for one in found if one.line})
 
 
+def _once(lines: list[Line]) -> dict[str, Line]:
+    """The lines whose text no other line has, by text."""
+    count = Counter(text for *_, text in lines)
+    return {line[2]: line for line in lines if count[line[2]] == 1}
+
+
 def _line_partners(a: list[Line], b: list[Line]) -> dict[Line, Line]:
-    """Lines of A and the same lines of B: by text, for lines move when a file is edited or copied."""
+    """Lines of A and the same lines of B: by text, for lines move when a file is edited or copied.
+
+    A text that each has once is the same line wherever it stands; repeated ones are aligned in order.
+    """
     if all(text for *_, text in (*a, *b)):
+        once = _once(a).keys() & _once(b).keys()
+        found = {_once(a)[text]: _once(b)[text] for text in once}
+        a, b = [line for line in a if line[2] not in once], [line for line in b if line[2] not in once]
         matcher = SequenceMatcher(None, [text for *_, text in a], [text for *_, text in b], autojunk=False)
-        return {
-            a[block.a + i]: b[block.b + i]
-            for block in matcher.get_matching_blocks()
-            for i in range(block.size)
-        }
+        blocks = matcher.get_matching_blocks()
+        return found | {a[block.a + i]: b[block.b + i] for block in blocks for i in range(block.size)}
     numbered = {line[:2]: line for line in b}
     return {line: numbered[line[:2]] for line in a if line[:2] in numbered}
 
 
 def _by_instruction(a: Sequence[Instruction], b: Sequence[Instruction], ratio: float) -> dict[str, _Place]:
-    matcher = SequenceMatcher(None, [_opcode(one) for one in a], [_opcode(one) for one in b], autojunk=False)
+    # Beyond that the exact search takes minutes; the coarse one aligns at the rarer opcodes only.
+    coarse = len(a) * len(b) > _EXACT
+    matcher = SequenceMatcher(None, [_opcode(one) for one in a], [_opcode(one) for one in b], autojunk=coarse)
     partner = {block.b + i: block.a + i for block in matcher.get_matching_blocks() for i in range(block.size)}
 
     def named(one: Instruction) -> str:

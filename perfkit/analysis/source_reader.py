@@ -36,8 +36,8 @@ class Instruction:
 
 
 def read_instructions(launch: LaunchId) -> tuple[Instruction, ...]:
-    """The instructions of a launch that were sampled, in order; () where the report carries no SASS or
-    samples.
+    """The instructions of a launch in order, with the samples that were taken at each; () where the report
+    carries no SASS or samples.
     """
     with unpacked(Path(launch.report)) as (path, _):
         report = library().load_report(str(path))
@@ -52,9 +52,11 @@ def _read(action: Any) -> tuple[Instruction, ...]:
                 by_pc.setdefault(pc, {})[name.removeprefix(_SAMPLES)] = count
     if not by_pc:
         return ()
-    # Every instruction of the function has an execution count, and so the first one marks its start.
+    # Every instruction of the function has an execution count.
     executed = action.metric_by_name(_EXECUTED)
-    start = min(by_pc.keys() | {pc for pc, _ in (_instances(executed) if executed else ())})
+    for pc, _ in _instances(executed) if executed else ():
+        by_pc.setdefault(pc, {})
+    start = min(by_pc)
     sources = _sources(action)
     found = tuple(_instruction(action, pc, start, by_pc[pc], sources) for pc in sorted(by_pc))
     return found if any(one.sass for one in found) else ()
