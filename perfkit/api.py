@@ -165,7 +165,8 @@ class Profile:
             f"{number} {word}" + ("" if number == 1 else "s")
             for number, word in ((len(self.reports), "report"), (len(self.problems), "problem"))
         )
-        return f"Profile({len(self)} launches of {shown}; {counts})"
+        launches = "1 launch" if len(self) == 1 else f"{len(self)} launches"
+        return f"Profile({launches} of {shown}; {counts})"
 
     def _repr_html_(self) -> str:
         from perfkit.reports import render
