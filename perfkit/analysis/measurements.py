@@ -11,6 +11,7 @@ from typing import Any
 from perfkit.analysis.derived import Derive
 from perfkit.analysis.flops import counted_flops
 from perfkit.analysis.roofline import dram_bandwidth
+from perfkit.analysis.tables import labels
 from perfkit.analysis.timings import timings
 from perfkit.errors import NotComparableError, UsageError
 from perfkit.model import Evaluated, RunRecord, Status
@@ -153,13 +154,9 @@ def _representatives(
     launches in a report it is the longest.
     """
     groups: dict[tuple[str, str], list[Evaluated]] = {}
-    names: dict[str, int] = {}
-    repeated = _repeated(item.launch.label for item in evaluated if item.launch.key is None)
+    bare = iter(labels([item.launch for item in evaluated if item.launch.key is None]))
     for item in evaluated:
-        label = item.launch.label
-        if item.launch.key is None and label in repeated:
-            names[label] = names.get(label, 0) + 1
-            label = f"{label} #{names[label]}"
+        label = next(bare) if item.launch.key is None else item.launch.label
         groups.setdefault((label, item.launch.problem), []).append(item)
     held = _reports_of_held(records)
     chosen = {}
@@ -178,10 +175,8 @@ def _representatives(
         if not found.launch.collected:
             number = f"{found.launch.id.range}.{found.launch.id.launch}"
             warnings.append(f"{called}: the launch was not collected ({where}, launch {number})")
-    for (which, choice), labels in several.items():
-        shown = ", ".join(labels[:_LISTED]) + (
-            f" and {len(labels) - _LISTED} more" if labels[_LISTED:] else ""
-        )
+    for (which, choice), ones in several.items():
+        shown = ", ".join(ones[:_LISTED]) + (f" and {len(ones) - _LISTED} more" if ones[_LISTED:] else "")
         warnings.append(f"{shown}: {which}; the counters are those of {choice}")
     return chosen
 
@@ -194,14 +189,6 @@ def _reports_of_held(records: Sequence[RunRecord]) -> set[str]:
         if any(run.blocks_per_sm for run in record.kernels)
         for name in record.reports
     }
-
-
-def _repeated(labels: Iterable[str]) -> set[str]:
-    once: set[str] = set()
-    twice: set[str] = set()
-    for label in labels:
-        (twice if label in once else once).add(label)
-    return twice
 
 
 def _duration(item: Evaluated) -> float:

@@ -73,8 +73,9 @@ def _subtitle(inputs: Inputs, measurements: Measurements) -> str:
 
 
 def _facts(inputs: Inputs, measurements: Measurements) -> Iterator[tuple[str, str]]:
-    yield "kernels", str(len(measurements.kernels))
-    yield "launches", str(len(inputs.evaluated))
+    for count, what in ((len(measurements.kernels), "kernel"), (len(inputs.evaluated), "launch")):
+        plural = "es" if what == "launch" else "s"
+        yield what if count == 1 else what + plural, str(count)
     uncollected = sum(1 for item in inputs.evaluated if not item.launch.collected)
     if uncollected:
         yield "launches not collected", str(uncollected)

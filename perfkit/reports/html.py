@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 from perfkit.model import Cell, Column, Table
 from perfkit.reports.layout import TextCell, TextTable, lay_out
 from perfkit.reports.text import shorten, visible
 
+_NAME_LIMIT = 36  # of a launch in the HTML report
 _TOOLTIP_LIMIT = 400  # an 8,000-character name in 500 tooltips is 4 MB
 
 
@@ -41,12 +43,18 @@ def table_parts(table: Table, *, sortable: bool = False, prefix: str = "") -> tu
     lines.append("<tbody>")
     for cells, row in zip(table.rows, text.rows, strict=True):
         tds = [
-            _cell(cell, shown, right, first=index == 0)
+            _cell(cell, _short(shown) if sortable and index == 0 else shown, right, first=index == 0)
             for index, (cell, shown, right) in enumerate(zip(cells, row, text.numeric, strict=True))
         ]
         lines.append(f"<tr>{''.join(tds)}</tr>")
     lines += ["</tbody>", "</table>"]
     return "\n".join(lines), "\n".join(_notes(text))
+
+
+def _short(shown: TextCell) -> TextCell:
+    """A launch's name where its end is seen, which tells it from others; the tooltip holds all of it."""
+    text = shorten(shown.text, _NAME_LIMIT)
+    return shown if text == shown.text else replace(shown, text=text, full=shown.full or shown.text)
 
 
 def _header(column: Column, header: str, right: bool, sortable: bool) -> str:

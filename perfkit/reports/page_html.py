@@ -163,6 +163,8 @@ def _sections(page: ReportPage) -> list[_Section]:
 def _table(table: Table, *, sortable: bool = False) -> _Block:
     from markupsafe import Markup
 
+    if len(table.columns) == 1:  # nothing was collected: only why is left to say
+        return _Block(title=visible(table.title), notes=Markup(table_parts(table)[1]))
     body, notes = table_parts(table, sortable=sortable, prefix="table-")
     # table_parts escapes every text that comes from outside.
     return _Block(table=Markup(body), notes=Markup(notes), alt=visible(table.title))
@@ -204,6 +206,9 @@ def _stalls(rows: Sequence[StallRow]) -> tuple[_Block, ...]:
     legend = tuple(_Entry(name.replace("_", " "), color) for name, color in colors.items())
     alt = "Stalls by kernel; the table of stalls above holds the numbers."
     groups = dict.fromkeys(row.group for row in shown)
+    if len(groups) == 1:  # beside its legend it has the whole width
+        chart = _Chart(tuple(_stall_row(row, colors) for row in shown), alt)
+        return (_Block(title=visible(shown[0].group), legend=legend, sentences=note, chart=chart),)
     return (
         _Block(legend=legend, sentences=note),
         *(

@@ -124,7 +124,7 @@ def test_names_that_repeat_stay_apart(made: Any) -> None:
         for index in range(3)
     ]
     found = gather(parts)
-    assert found.kernels == ("Kernel #1", "Kernel #2", "Kernel #3")
+    assert found.kernels == ("Kernel #0", "Kernel #1", "Kernel #2")
     assert [found.number("duration", kernel, "") for kernel in found.kernels] == [1.0, 2.0, 3.0]
 
 
