@@ -53,7 +53,8 @@ def _print(console: Console, text: TextTable, sticky: int, width: int) -> None:
         console.print()
     columns = [_column(text, index) for index in range(len(text.headers))]
     widths = [_width(text, index, column, width) for index, column in enumerate(columns)]
-    for number, block in enumerate(blocks(widths, sticky, width)):
+    found = blocks(widths, sticky, width)
+    for number, block in enumerate(found if text.rows else found[:1]):
         if number:
             console.print()
         chosen = [widths[index] for index in block]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 GAP = 2  # blanks between columns
 _WHOLE_WORD = 30  # a word of at most so many cells is not broken
-_PARTS = re.compile(r"[^_:,;/<>.=&-]*[_:,;/<>.=&-]+|[^_:,;/<>.=&-]+")  # a long word breaks behind these
+# A long word breaks behind punctuation, and between camelCase's humps.
+_BREAK = re.compile(r"(?<=[_:,;/<>.=&-])(?![_:,;/<>.=&-])|(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def width_of(header: str, numbers: Sequence[str], texts: Sequence[str], room: in
     number = max(map(cells, numbers), default=0)
     text = max(map(cells, texts), default=0)
     natural = max(cells(header), number, text)
-    parts = [part for word in header.split(" ") for part in _PARTS.findall(word)]
+    parts = [part for word in header.split(" ") for part in _BREAK.split(word)]
     shortest_header = min(max(14, *map(cells, parts)) if parts else 0, 20, cells(header))
     words = [size for line in texts for size in map(cells, line.split(" ")) if size <= _WHOLE_WORD]
     return Width(natural, max(shortest_header, number, min(text, max(16, room // 5, *words)), 1))
@@ -92,7 +93,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 def _pieces(word: str, width: int) -> list[str]:
     pieces, piece = [], ""
-    for part in _PARTS.findall(word):
+    for part in _BREAK.split(word):
         for atom in [part] if cells(part) <= width else part:
             if piece and cells(piece + atom) > width:
                 pieces.append(piece)

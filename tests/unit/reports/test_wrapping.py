@@ -31,6 +31,7 @@ def test_wrapping_loses_nothing_but_blanks_and_fits(text: str, width: int) -> No
         ("one output a thread", ["one output a", "thread"]),
         ("smsp__inst_executed", ["smsp__inst_", "executed"]),
         ("abcdefghijklmnop", ["abcdefghijkl", "mnop"]),
+        ("nodeCalculationsKernel", ["node", "Calculations", "Kernel"]),
         ("fits", ["fits"]),
     ],
 )
