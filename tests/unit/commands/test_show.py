@@ -54,6 +54,11 @@ def test_the_account_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_profile_says_what_it_holds() -> None:
+    one = profile(Report("a/x.ncu-rep", (launch(0),), "", 1))
+    assert repr(one) == "Profile(1 launch of k; 1 report, 0 problems)"
+
+
 def test_no_account_of_launches_where_nothing_was_read(capsys: pytest.CaptureFixture[str]) -> None:
     bad = Report("a/z.ncu-rep", (), "", error="a/z.ncu-rep: is empty (0 bytes)")
     assert said(capsys, profile(bad)) == ""
