@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
@@ -60,8 +61,9 @@ def _short(shown: TextCell) -> TextCell:
 def _header(column: Column, header: str, right: bool, sortable: bool) -> str:
     title = f' title="{_attribute(column.doc)}"' if column.doc else ""
     kind = ' class="num"' if right else ""
-    # Long units break after their stroke, so that a page shows more columns.
-    broken = escape(header).replace("/", "/<wbr>")
+    # Long units are short here and break after their stroke, so that a page shows more columns.
+    brief = re.sub(r"\([^()]*\)$", lambda unit: unit.group().replace("instruction", "inst"), header)
+    broken = escape(brief).replace("/", "/<wbr>")
     inner = f'<button type="button">{broken}</button>' if sortable else escape(header)
     return f'<th scope="col"{kind}{title}>{inner}</th>'
 
