@@ -74,9 +74,16 @@ def blocks(widths: Sequence[Width], sticky: int, room: int) -> list[list[int]]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width` cells, broken at blanks, else behind punctuation, else anywhere."""
+    """`text` in lines of at most `width` cells, broken at blanks, else behind punctuation, else anywhere.
+
+    Further lines of a tree's entry ("· · words") stand under its words.
+    """
     if cells(text) <= width:
         return [text]
+    marks = len(text) - len(text.lstrip("· "))
+    if 0 < marks <= width - 8:
+        first, *more = wrap(text[marks:], width - marks)
+        return [text[:marks] + first, *(" " * marks + line for line in more)]
     lines: list[str] = []
     line = ""
     for word in text.split(" "):

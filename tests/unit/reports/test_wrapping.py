@@ -32,6 +32,7 @@ def test_wrapping_loses_nothing_but_blanks_and_fits(text: str, width: int) -> No
         ("smsp__inst_executed", ["smsp__inst_", "executed"]),
         ("abcdefghijklmnop", ["abcdefghijkl", "mnop"]),
         ("nodeCalculationsKernel", ["node", "Calculations", "Kernel"]),
+        ("· · one two three", ["· · one two", "    three"]),
         ("fits", ["fits"]),
     ],
 )
