@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from perfkit.model import Table
 from perfkit.reports.layout import TextCell, TextTable, lay_out
@@ -17,15 +18,20 @@ _SPECIAL = {
     "→": r"\ensuremath{\rightarrow}", "·": r"\ensuremath{\cdot}", "±": r"\ensuremath{\pm}",
     "≤": r"\ensuremath{\leq}", "≥": r"\ensuremath{\geq}", "−": r"\ensuremath{-}",
 }  # fmt: skip
+_ROWS, _WRAPPED_ROWS = 45, 30  # that fit a page
 _NAME_LIMIT = 40  # characters: what a line of a page has room for
 
 
 def render(tables: Sequence[Table], *, width: int, color: bool) -> str:  # noqa: ARG001 (every format has them)
-    r"""Each table as a `table` float with caption, label `tab:NAME` and notes.
+    r"""Each table as a `table` float with caption, label `tab:NAME` and notes; a long one as several.
 
     The document needs \usepackage{booktabs,graphicx,textcomp}.
     """
-    return "\n".join(_table(lay_out(table, limit=_NAME_LIMIT), table.name) for table in tables)
+    return "\n".join(
+        _table(part, table.name, first=number == 0)
+        for table in tables
+        for number, part in enumerate(_parts(lay_out(table, limit=_NAME_LIMIT)))
+    )
 
 
 def escape(text: str) -> str:
@@ -36,7 +42,24 @@ def escape(text: str) -> str:
     )
 
 
-def _table(text: TextTable, name: str) -> str:
+def _parts(text: TextTable) -> list[TextTable]:
+    """A float cannot break over pages: a long table becomes several, the notes under the last."""
+    wraps = any(_alignment(text, index).startswith("p") for index in range(len(text.headers)))
+    height = _WRAPPED_ROWS if wraps else _ROWS
+    starts = range(0, max(len(text.rows), 1), height)
+    return [
+        replace(
+            text,
+            title=text.title + (" (continued)" if start else ""),
+            rows=text.rows[start : start + height],
+            lead=() if start else text.lead,
+            notes=text.notes if start == starts[-1] else (),
+        )
+        for start in starts
+    ]
+
+
+def _table(text: TextTable, name: str, *, first: bool) -> str:
     size = r"\small" if len(text.headers) <= 8 else r"\scriptsize"
     label = "".join(character if character.isalnum() and character.isascii() else "-" for character in name)
     spec = "".join(_alignment(text, index) for index in range(len(text.headers)))
@@ -45,7 +68,7 @@ def _table(text: TextTable, name: str) -> str:
         "\\begin{table}[htbp]",
         f"\\centering{size}",
         f"\\caption{{{escape(text.title)}}}",
-        f"\\label{{tab:{label}}}",
+        *([f"\\label{{tab:{label}}}"] if first else []),
         *[f"\\parbox{{\\linewidth}}{{{escape(sentence)}}}\\par\\smallskip" for sentence in text.lead],
         # A wide table shrinks to the line, a narrow one keeps its size.
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",

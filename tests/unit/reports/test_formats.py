@@ -266,6 +266,18 @@ def test_latex_of_any_text_is_ascii_balanced_and_has_no_bare_specials(text: str)
         assert bare.count(special) == bare.count("\\" + special)
 
 
+def test_a_long_table_is_several_floats_of_latex() -> None:
+    rows = tuple((Cell(f"row{number}"), Cell(number)) for number in range(100))
+    table = Table("long", "Long", (Column("a", "A"), Column("b", "B")), rows, notes=("the note",))
+    text = render([table], "latex", width=80, color=False)
+    floats = text.split("\\end{table}")[:-1]
+    assert [part.count("row") for part in floats] == [45, 45, 10]
+    assert text.count("\\label{tab:long}") == 1
+    assert "(continued)" in floats[1]
+    assert "the note" in floats[2]
+    assert "the note" not in floats[0]
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
 def test_latex_compiles(tmp_path: Path) -> None:
     body = render([tables.CLIMB, tables.SIDE_BY_SIDE, tables.HOSTILE_TABLE], "latex", width=80, color=False)
