@@ -264,8 +264,10 @@ def _reports_of_run(text: str) -> list[Path]:
     try:
         folder = resolve_run(text)
     except PerfkitError as error:
-        raise UsageError(
-            f"{text}: no such file, folder or run ({error.message})",
-            "Name a .ncu-rep file, a folder of them, or a run that `perfkit runs` lists.",
-        ) from error
+        remedy = "Name a .ncu-rep file, a folder of them, or a run that `perfkit runs` lists."
+        whole, colon, part = text.rpartition(":")
+        if colon and whole and part:  # as `perfkit explain` names its sides
+            option = "--launch" if part.isdigit() else "--kernel"
+            remedy = f"Launches are chosen by options: `{whole} {option} {part}`. {remedy}"
+        raise UsageError(f"{text}: no such file, folder or run ({error.message})", remedy) from error
     return run_reports(folder)

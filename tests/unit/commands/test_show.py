@@ -101,6 +101,9 @@ def test_what_a_target_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         find_reports(f"{tmp_path}/*.rep")
     with pytest.raises(UsageError, match="no such file, folder or run"):
         find_reports("nothing")
+    with pytest.raises(UsageError) as caught:
+        find_reports("recorded:k6")
+    assert "`recorded --kernel k6`" in caught.value.remedy
 
 
 def test_options_are_checked_before_anything_is_read() -> None:
