@@ -22,12 +22,14 @@ class Derive:
     reference: str
 
     def all(self) -> None:
+        # A reference at the end is no step of the ladder; one that was chosen among the steps stays one.
+        outside = self.reference if self.reference == self.kernels[-1] else ""
         for problem in self.problems:
             before = ""
             for kernel in self.kernels:
                 self._of_kernel(kernel, problem)
-                self._against_others(kernel, problem, before)
-                if ("time", kernel, problem) in self.values and kernel != self.reference:
+                self._against_others(kernel, problem, "" if kernel == outside else before)
+                if ("time", kernel, problem) in self.values and kernel != outside:
                     before = kernel
 
     def _of_kernel(self, kernel: str, problem: str) -> None:
@@ -86,7 +88,7 @@ class Derive:
 
         if self.reference:
             against("share_of_reference", self.reference, True)
-        if before and kernel != self.reference:
+        if before:
             against("speedup", before, False)
 
     def _has(self, name: str, kernel: str, problem: str) -> bool:

@@ -98,6 +98,12 @@ def _find(texts: Sequence[str]) -> tuple[dict[Path, str], list[RunRecord]]:
         if path.suffix in REPORT_SUFFIXES or path.is_file():
             paths[path] = path.name
             continue
+        loose = (
+            sorted(one for one in path.iterdir() if one.suffix in REPORT_SUFFIXES) if path.is_dir() else []
+        )
+        if loose and not (path / "run.json").exists():
+            paths.update((report, report.name) for report in loose)
+            continue
         for folder in run_folders(resolve_run(text)):
             record = load_run(folder)
             if record.status != "complete":

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -50,11 +51,45 @@ def test_a_cell_of_every_table_can_be_traced() -> None:
         "counters:k1:sectors_per_load",
         "model:k8:model_error",
         "sizes:k1:n=1024",
+        "roofline:k8:intensity",
+        "roofline:FP32:rate",
     ):
         done = _perfkit("article", "recorded", "--trace", cell)
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(cell)
         assert "sha256" in done.stdout
+
+
+def test_every_number_in_the_five_tables_has_its_provenance(tmp_path: Path) -> None:
+    """Down to files: a derived value names what it came from, until a hash is reached."""
+    assert _perfkit("article", "recorded", "-o", str(tmp_path)).returncode == 0
+    document = json.loads((tmp_path / "provenance.json").read_text())
+    measured = document["measurements"]
+
+    def grounded(entry: dict[str, Any]) -> bool:
+        inputs = entry.get("inputs", [])
+        return all(grounded(measured[name]) for name in inputs) if inputs else len(entry["sha256"]) == 64
+
+    for name in ("climb", "counters", "model", "sizes", "roofline"):
+        table = pd.read_csv(tmp_path / f"{name}.csv", index_col=0)
+        for row, cells in table.iterrows():
+            for column, value in cells.items():
+                if isinstance(value, float) and value == value:
+                    assert grounded(document["tables"][name][row][str(column).split(" [")[0]]), (row, column)
+
+
+def test_a_folder_of_reports_is_read(tmp_path: Path) -> None:
+    report = next(Path(recorded_root()).glob("*/profile.ncu-rep"))
+    (tmp_path / "a.ncu-rep").write_bytes(report.read_bytes())
+    done = _perfkit("roofline", str(tmp_path), "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert "\nk8,dram,209.39" in done.stdout
+
+
+def test_an_empty_cell_says_so() -> None:
+    done = _perfkit("article", "recorded", "--trace", "climb:k1:speedup")
+    assert done.returncode == 2
+    assert "that cell is empty: it has no value in this row" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,11 @@ def test_a_timing_without_a_value_says_so(made: Any) -> None:
 def test_the_order_is_that_of_the_longest_list(made: Any) -> None:
     two, all_of_them = made.run("a", labels=("k2", "k1")), made.run("b")
     assert gather(made.ladder(), [two, all_of_them]).kernels == ("k1", "k2", "cublas")
+
+
+def test_a_reference_among_the_steps_stays_a_step(made: Any) -> None:
+    found = gather(made.ladder(), [made.bench()], reference="k2")
+    assert found.number("speedup", "k2", AT) == pytest.approx(2.0)
+    assert found.number("speedup", "cublas", AT) == pytest.approx(1.25)
+    assert found.number("share_of_reference", "cublas", AT) == pytest.approx(1.25)
+    assert gather(made.ladder(), [made.bench()]).get("speedup", "cublas", AT) is None

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,39 @@ def test_every_launch_is_in_the_counters_and_in_provenance(made: Any) -> None:
     assert len(page.stalls) == 30
     assert len(page.explanations) == 24
     assert ("explain", "The first 24 of 29 neighbours: `perfkit explain A B` has any pair.") in page.notes
+
+
+def test_a_chart_has_one_unit_and_says_what_its_colours_mean(measurements: Any) -> None:
+    sets = load_metric_sets()
+    page = build_page(Inputs((), (), {}, sets), measurements, "n=1000", "")
+    assert page.bars[0].how.endswith("Orange: cublas, which the others are measured against.")
+    values = re.findall(r'class="value">([^<]*)<', render_page(page))
+    assert values[:3] == ["0.80 TFLOP/s", "1.60 TFLOP/s", "2.00 TFLOP/s"]
+
+
+def test_stalls_are_charted_by_size(made: Any) -> None:
+    sets = load_metric_sets()
+    launches = [_launch(made, index, f"k{index}", 4) for index in range(4)]
+    evaluated = tuple(
+        sets.evaluate(replace(one, problem=f"n={1 + index // 2}")) for index, one in enumerate(launches)
+    )
+    inputs = Inputs(evaluated, (), {}, sets)
+    page = build_page(inputs, gather(evaluated), "n=1", "")
+    assert [(row.name, row.group) for row in page.stalls] == [
+        ("k0", "n=1"),
+        ("k1", "n=1"),
+        ("k2", "n=2"),
+        ("k3", "n=2"),
+    ]
+    text = render_page(page)
+    stalls = text[text.index('id="stalls"') : text.index('id="roofline"')]
+    assert re.findall(r"<h3>(.*?)</h3>", stalls) == ["n=2", "n=1"]
+
+
+def test_a_set_of_which_nothing_was_collected_is_no_table_but_says_why(made: Any) -> None:
+    text = render_page(_page(made, ("only",)))
+    assert 'id="table-shared"' not in text
+    assert "not collected: shared_load_conflicts" in text
 
 
 def test_one_kernel(made: Any) -> None:
