@@ -83,7 +83,7 @@ def profile(
         warnings.warn(text, stacklevel=2)
     if done.problem:
         raise done.problem
-    return load(done.path, sets)
+    return load(done.path, sets, every_counter=bool(metrics))
 
 
 def _sizes(n: int | Sequence[int] | None, size: Mapping[str, int] | None) -> list[dict[str, int]]:

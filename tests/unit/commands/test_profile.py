@@ -273,6 +273,24 @@ class TestMetricsLeftOut:
         }
 
 
+def test_python_gives_the_counters_asked_for_and_refuses_unknown_ones(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import perfkit
+
+    monkeypatch.setenv("PATH", f"{STAND_IN}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("NCU_REPORT", str(recorded))
+
+    def profile(metric: str) -> perfkit.Profile:
+        program = [sys.executable, "-c", "pass"]
+        return perfkit.profile(program=program, sets=["launch"], metrics=[metric], store=tmp_path / "runs")
+
+    found = profile("smsp__inst_executed.sum")
+    assert found.launches[25].counters["smsp__inst_executed.sum"].value == 2_360_385_536
+    with pytest.raises(UsageError, match=r"smsp__inst_executed\.smu \(near: smsp__inst_executed\.sum"):
+        profile("smsp__inst_executed.smu")
+
+
 def test_progress_bar_at_a_terminal(environment: dict[str, str], tmp_path: Path) -> None:
     """At a terminal the kernel in hand is named; nothing of the bar is left behind."""
     program = pexpect.spawn(
