@@ -158,6 +158,11 @@ def _unit(op: ast.operator, left: str, right: str) -> str:
     """The unit of a result, where it is plain: sums keep it, ratios of likes have none, scaling keeps it."""
     if isinstance(op, (ast.Add, ast.Sub)):
         return left or right
+    if left != right:  # a share of something has its unit
+        if right == units.FRACTION:
+            right = ""
+        elif left == units.FRACTION and right:
+            left = ""
     if isinstance(op, ast.Div):
         above, _, below = left.partition("/")
         other, _, other_below = right.partition("/")

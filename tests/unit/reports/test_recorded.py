@@ -7,6 +7,7 @@ the diff.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,22 @@ def test_the_climb_climbs(recorded: Measurements) -> None:
     early = [bar.value for bar in values[:5]]
     assert early == sorted(early)
     assert [bar.label for bar in values if bar.emphasis] == ["cublas"]
+
+
+def test_every_claim_of_the_articles_laptop_can_be_decided(recorded: Measurements) -> None:
+    """The same numbers under that laptop's name: claims that hold only there fail, but none is in error."""
+    elsewhere = replace(recorded, gpu="NVIDIA GeForce RTX 4060 Laptop GPU")
+    results = {
+        claim.id: decide(claim, elsewhere)
+        for claim in load_claims(shipped_claims())
+        if "4060" in claim.where.gpu
+    }
+    assert {result.outcome for result in results.values()} <= {Outcome.HOLDS, Outcome.FAILS}
+    assert (results["ridge"].measured, results["ridge"].outcome) == ("13.9 FLOP/byte", Outcome.FAILS)
+    assert (results["peak-per-clock"].measured, results["peak-per-clock"].stated) == (
+        "33,792",
+        "6,144 ± 1 %",
+    )
+    assert results["kernel-cublas"].measured.startswith("sm80_xmma_gemm")
+    assert results["bit-equal"].outcome is Outcome.HOLDS
+    assert results["power-others"].outcome is Outcome.FAILS
