@@ -90,7 +90,8 @@ value = 2.6
     before = perfkit("check", report, "--rules", rules)
     assert before.returncode == 1
     assert "2 of 4 checks" in before.stderr
-    assert "registers_per_thread is 51, to be compared with the baseline: there is no baseline yet" in before.stderr
+    told = "registers_per_thread is 51, to be compared with the baseline: there is no baseline yet"
+    assert told in before.stderr
     assert perfkit("check", report, "--rules", rules, "--update-baseline").returncode == 0
     assert json.loads((tmp_path / "base.json").read_text())["values"] == {
         "naive_gemm": {"registers_per_thread": 51.0}

@@ -148,6 +148,7 @@ class TestIds:
 class TestResolve:
     def test_path_id_prefix_latest(self, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PERFKIT_RUNS", str(store.root))
+        monkeypatch.setattr(run_store, "recorded_root", lambda: store.root / "none")
         first, second = make(store), make(store, what="bench")
         assert resolve_run(str(first)) == first
         assert resolve_run(first.name) == first
