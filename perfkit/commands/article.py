@@ -189,7 +189,8 @@ def _fill(template: Path, measurements: Measurements, embedded: dict[str, str], 
     try:
         text = template.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {template}: {error}", "Give --template a Markdown file.") from None
+        why = (error.strerror if isinstance(error, OSError) else "") or error
+        raise UsageError(f"cannot read {template}: {why}", "Give --template a Markdown file.") from None
     filled = fill(text, measurements, str(template), embedded)
     if folder is not None and (folder / template.name).resolve() == template.resolve():
         raise UsageError(f"{template} would be overwritten by its own filled copy", "Give -o another folder.")
