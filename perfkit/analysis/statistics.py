@@ -4,7 +4,8 @@ Pure functions over numbers; nothing here knows a GPU. Sources:
 
 - interval of the median: order statistics with binomial ranks (Conover, Practical Nonparametric
   Statistics, 3rd ed., 3.2; recommended for benchmark samples by Hoefler and Belli, Scientific Benchmarking
-  of Parallel Computing Systems, SC15).
+  of Parallel Computing Systems, SC15), on as many samples as the autocorrelated ones are worth (initial
+  positive sequence: Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7, 1992).
 - estimate and interval of the ratio of pairs: Hodges and Lehmann 1963 (median of the Walsh averages) with
   the ranks of the Wilcoxon signed-rank test (Hollander, Wolfe, Chicken, Nonparametric Statistical Methods,
   3rd ed., 3.2 and 3.3).
@@ -28,6 +29,9 @@ Floats = NDArray[np.float64]
 # A difference below this is no difference: what placement and clock jitter move a kernel by from one
 # process to the next.
 FLOOR = 0.005
+
+# Fewer samples than this do not tell how they depend on each other.
+_LEAST_TO_CORRELATE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,8 @@ class StopRule:
 
     Good: at least `least_time` of kernel time and `least_samples` samples, the 95 % interval of the median
     no wider than +- `half_width`, and the medians of the first and the second half no further apart than
-    `drift`. Without the last test a clock that still climbs would pass: the interval assumes samples that
-    do not depend on each other.
+    `drift`. Without the last test a clock that still climbs would pass: the interval is about samples that
+    come from one distribution.
     """
 
     half_width: float = 0.0025
@@ -90,10 +94,11 @@ class StopRule:
         if len(times) < self.least_samples:
             return f"{len(times)} samples of at least {self.least_samples}"
         estimate = median_interval(times)
-        return (
-            f"95 % interval ±{estimate.relative_half_width:.2%} (wanted {self.half_width:.2%}), "
-            f"halves apart by {half_drift(times):.2%} (wanted {self.drift:.2%})"
-        )
+        width = estimate.relative_half_width
+        interval = f"95 % interval ±{width:.2%} (wanted {self.half_width:.2%})"
+        if math.isnan(width):
+            interval = f"no 95 % interval ({len(times)} samples that follow one another)"
+        return f"{interval}, halves apart by {half_drift(times):.2%} (wanted {self.drift:.2%})"
 
 
 def median(values: Sequence[float]) -> float:
@@ -116,16 +121,44 @@ def last_three_quarters(values: Sequence[float]) -> tuple[float, ...]:
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     """The median and its distribution-free interval between two order statistics.
 
-    The ranks come from the binomial distribution: exact up to 200 samples, normal approximation above. The
-    interval is NaN where even the extremes do not reach the confidence (fewer than 6 samples at 95 %).
+    `values` in the order measured: N samples that depend on their neighbours tell as much as N /
+    correlation_time(values) that do not, and the ranks are those of so many. They come from the binomial
+    distribution: exact up to 200 samples, normal approximation above. The interval is NaN where even the
+    extremes do not reach the confidence (fewer than 6 such samples at 95 %).
     """
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    data = np.asarray(values, dtype=np.float64)
+    ordered = np.sort(data)
     count = ordered.size
     centre = median(ordered.tolist())
-    rank = _median_rank(count, confidence)
+    worth = int(count / correlation_time(data))
+    rank = _median_rank(worth, confidence)
     if rank < 1:
         return Estimate(centre, math.nan, math.nan, count)
+    rank = rank * count // worth
     return Estimate(centre, float(ordered[rank - 1]), float(ordered[count - rank]), count)
+
+
+def correlation_time(values: Sequence[float] | Floats) -> float:
+    """How many samples are worth one independent sample of the median: 1 + 2 x the sum of the
+    autocorrelations of "above or below the median" (Geyer's initial positive sequence), at least 1.
+
+    1 below 50 samples, which cannot tell. O(n log n).
+    """
+    data = np.asarray(values, dtype=np.float64)
+    count = data.size
+    if count < _LEAST_TO_CORRELATE:
+        return 1.0
+    ordered = np.sort(data)
+    side = (data >= ordered[count // 2]).astype(np.float64) - (data <= ordered[(count - 1) // 2])
+    side -= side.mean()
+    power = float(side @ side)
+    if power == 0:
+        return 1.0
+    spectrum = np.fft.rfft(side, 2 * count)
+    lags = np.fft.irfft(spectrum * spectrum.conj(), 2 * count)[1:count] / power
+    sums = lags[: lags.size // 2 * 2].reshape(-1, 2).sum(axis=1)
+    ends = np.flatnonzero(sums <= 0)
+    return max(1.0, 1.0 + 2.0 * float(sums[: ends[0] if ends.size else None].sum()))
 
 
 def _median_rank(count: int, confidence: float) -> int:

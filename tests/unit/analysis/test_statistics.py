@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis import statistics
-from perfkit.analysis.statistics import StopRule, compare_pairs, hodges_lehmann, median_interval
+from perfkit.analysis.statistics import (
+    StopRule,
+    compare_pairs,
+    correlation_time,
+    hodges_lehmann,
+    median_interval,
+)
 
 TIMES = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=60)
 PAIRS = st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0)), min_size=12, max_size=60)
@@ -26,7 +32,7 @@ def test_median_interval_of_a_textbook_sample() -> None:
 
 @pytest.mark.parametrize(("count", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (20, 6), (50, 18), (100, 40)])
 def test_ranks_are_those_of_the_binomial_tables(count: int, rank: int) -> None:
-    estimate = median_interval([float(i) for i in range(1, count + 1)])
+    estimate = median_interval((np.random.default_rng(1).permutation(count) + 1.0).tolist())
     if rank == 0:
         assert math.isnan(estimate.low)
     else:
@@ -34,8 +40,9 @@ def test_ranks_are_those_of_the_binomial_tables(count: int, rank: int) -> None:
 
 
 def test_the_approximation_meets_the_exact_ranks_where_it_takes_over() -> None:
-    exact = median_interval([float(i) for i in range(200)])
-    above = median_interval([float(i) for i in range(202)])
+    order = np.random.default_rng(1)
+    exact = median_interval(order.permutation(200).astype(float).tolist())
+    above = median_interval(order.permutation(202).astype(float).tolist())
     assert abs(exact.low - above.low) <= 1
 
 
@@ -46,6 +53,42 @@ def test_median_interval_covers_the_median_as_often_as_it_says() -> None:
         estimate = median_interval(generator.exponential(1.0, 40).tolist())
         hits += estimate.low <= math.log(2) <= estimate.high
     assert 930 <= hits <= 985
+
+
+def _correlated(generator: np.random.Generator, count: int, rho: float) -> list[float]:
+    """Times around 1 that lean on the one before."""
+    value, found = generator.normal(), []
+    for noise in generator.normal(0, math.sqrt(1 - rho * rho), count):
+        value = rho * value + noise
+        found.append(1 + 0.01 * value)
+    return found
+
+
+def test_the_interval_holds_for_samples_that_depend_on_their_neighbours() -> None:
+    generator = np.random.default_rng(4)
+    hits = 0
+    for _ in range(300):
+        estimate = median_interval(_correlated(generator, 1000, 0.8))
+        hits += estimate.low <= 1 <= estimate.high
+    assert 273 <= hits <= 296  # without the correlation's account about 165
+
+
+def test_a_climb_has_no_interval_and_is_said_to_have_none() -> None:
+    climb = [1 + i / 1000 for i in range(100)]
+    assert math.isnan(median_interval(climb).low)
+    reason = StopRule(most_time=1).reason(climb, 1.0, 1.0)
+    assert "no 95 % interval (100 samples that follow one another), halves apart by" in reason
+
+
+def test_the_correlation_time_is_that_of_the_process() -> None:
+    generator = np.random.default_rng(5)
+    # Of signs of a Gaussian process: 1 + 2 sum of (2 / pi) asin(rho^k), Kedem 1980.
+    expected = 1 + 2 * sum(2 / math.pi * math.asin(0.8**k) for k in range(1, 100))
+    assert correlation_time(_correlated(generator, 100_000, 0.8)) == pytest.approx(expected, rel=0.1)
+    assert correlation_time(generator.standard_cauchy(100_000)) < 1.1
+    assert correlation_time([1.0] * 100) == 1.0
+    assert correlation_time(_correlated(generator, 49, 0.99)) == 1.0  # too few to tell
+    assert correlation_time([1.0, 2.0] * 100) == 1.0  # never narrower than independent samples
 
 
 @given(TIMES)
