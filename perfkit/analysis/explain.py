@@ -24,7 +24,7 @@ from perfkit.model import (
     WaterfallStep,
 )
 
-_SHORT = 40  # characters of what the user typed that still make a column's title
+_SHORT = 40  # characters of a name that still make a column's title and can be read in a sentence
 
 __all__ = ["COUNTERS", "explain", "explain_alone", "waterfall", "waterfall_alone"]
 
@@ -89,10 +89,26 @@ def _side(evaluated: Evaluated, repeats: int) -> Side:
     )
 
 
+def _shorten(name: str) -> str:
+    """A library's function name for people: its ends, which tell most of them apart (`kernel` is whole)."""
+    return name if len(name) <= _SHORT else f"{name[: _SHORT - 16]}…{name[-15:]}"
+
+
+def _shortened(a: Side, b: Side) -> tuple[Side, Side]:
+    """Both sides with names for people; those that differ only in the middle show where they do."""
+    one, other = _shorten(a.label), _shorten(b.label)
+    if one == other and a.label != b.label:
+        pairs = enumerate(zip(a.label, b.label, strict=False))
+        start = max(0, next((i for i, (x, y) in pairs if x != y), 0) - 8)
+        one, other = (f"{name[:12]}…{name[start : start + _SHORT - 14]}…" for name in (a.label, b.label))
+    return replace(a, label=one), replace(b, label=other)
+
+
 def _apart(
     a: Side, b: Side, origin_a: compare.Origin | None, origin_b: compare.Origin | None
 ) -> tuple[Side, Side]:
     """Sides that bear one name (a kernel of two runs, or a repeated one) under names that differ."""
+    a, b = _shortened(a, b)
     called = [origin.called if origin is not None else "" for origin in (origin_a, origin_b)]
     choices = [(a.label, b.label), (f"{a.label} {a.problem}".strip(), f"{b.label} {b.problem}".strip())]
     if max(map(len, called)) <= _SHORT:
@@ -171,8 +187,9 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
         ),
     )
     ranked = factors.ordered(tree)
+    side = _side(one, len(a))
     result = PeakLoss(
-        a=_side(one, len(a)),
+        a=replace(side, label=_shorten(side.label)),
         share=share,
         losses=ranked,
         residual=1.0 - share - sum(loss.contribution for loss in ranked),

@@ -21,6 +21,7 @@ from perfkit.model import (
     SourceLine,
     Status,
     Table,
+    Verified,
     WallClock,
 )
 
@@ -244,16 +245,22 @@ def _loss_rows(factor: Factor, depth: int, least: float) -> list[tuple[Cell, ...
     return rows
 
 
-def as_json(results: Sequence[Comparison | PeakLoss]) -> str:
-    """{"schema_version", "perfkit_version", "results": [{"kind", ...the dataclass...}]}; NaN becomes null."""
+def as_json(results: Sequence[Comparison | PeakLoss], verified: Verified | None = None) -> str:
+    """{"schema_version", "perfkit_version", "results": [{"kind", ...the dataclass...}]}; NaN becomes null.
+
+    `verified` is about the only comparison.
+    """
     document = {
         "schema_version": SCHEMA_VERSION,
         "perfkit_version": __version__,
         "results": [
             {
-                "kind": "comparison" if isinstance(result, Comparison) else "peak_loss",
+                "kind": "comparison",
                 **_finite(dataclasses.asdict(result)),
+                "verify": _finite(dataclasses.asdict(verified)) if verified is not None else None,
             }
+            if isinstance(result, Comparison)
+            else {"kind": "peak_loss", **_finite(dataclasses.asdict(result))}
             for result in results
         ],
     }

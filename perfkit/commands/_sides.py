@@ -172,12 +172,14 @@ def _is(one: Evaluated, match: re.Match[str]) -> bool:
 
 
 def _listed(launches: Sequence[Evaluated], most: int = 8) -> str:
+    from perfkit.reports.text import shorten
+
     said = []
     for one in launches[:most]:
         identity = one.launch.id
         number = f"{identity.range}.{identity.launch}" if identity.range else str(identity.launch)
         problem = f" {one.launch.problem}" if one.launch.problem else ""
-        said.append(f"{number} ({one.launch.label}{problem})")
+        said.append(f"{number} ({shorten(one.launch.label, 60)}{problem})")
     rest = len(launches) - most
     return ", ".join(said) + (f" and {rest} more" if rest > 0 else "")
 
@@ -196,7 +198,7 @@ def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
             entry = next((k for k in record.kernels if (k.label, k.problem) == (label, problem)), None)
             if entry is not None and len(picked) > 1:
                 # perfkit's runner calls each kernel once: these are the kernels of one library call.
-                names = ", ".join(one.launch.kernel for one in picked)
+                names = ", ".join(shorten(one.launch.kernel, 60) for one in picked)
                 note(f"{text}: {len(picked)} kernels of one call taken together ({names})")
                 picked = (together(picked),)
             _refuse_several(picked, text)

@@ -13,7 +13,15 @@ from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
     from perfkit.commands._sides import Chosen, Sources
-    from perfkit.model import Comparison, Evaluated, Intervention, KernelSpec, Table
+    from perfkit.model import (
+        Comparison,
+        Evaluated,
+        Intervention,
+        KernelSpec,
+        RegisterLimit,
+        Table,
+        Verified,
+    )
     from perfkit.profiler.session import KernelRequest
 
 CARVEOUT = 100  # both arms: the ballast would otherwise take L1 away from one of them
@@ -21,9 +29,8 @@ _NEAR = 0.10
 _EFFECT = 0.02  # a slowdown under 2 % is no effect: a prediction of "none" is easy there
 
 
-def intervene(one: Chosen, other: Chosen, result: Comparison, *, registers: bool) -> list[Table]:
-    """Launch the faster kernel as it is and held to the slower one's blocks per SM; report predicted and
-    observed.
+def intervene(one: Chosen, other: Chosen, result: Comparison, *, registers: bool) -> Verified:
+    """Launch the faster kernel as it is and held to the slower one's blocks per SM: predicted and observed.
 
     With `registers` the kernel with more registers is also built to the other's count. Raises UsageError
     where there is nothing to intervene on, CannotError without a GPU or ncu.
@@ -42,20 +49,30 @@ def intervene(one: Chosen, other: Chosen, result: Comparison, *, registers: bool
     wanted = [KernelRequest(spec, size), KernelRequest(spec, size, blocks)]
     if registers:
         wanted.append(_limited(fast, slow, size))
-    launches = _profile(wanted)
+    run, launches = _profile(wanted)
     base, held = launches[0], launches[1]
     from perfkit.analysis.interventions import intervention
+    from perfkit.model import Verified
 
     case = intervention(base, held)
     gap = abs(result.log_ratio)
     share = math.log(case.observed) / gap if gap > 0 else math.nan
+    return Verified(run, case, share, _limit(launches[2], base) if registers else None)
+
+
+def verified_table(found: Verified, result: Comparison) -> Table:
+    """What intervening showed of the two that were compared, and in words."""
+    a, b = result.a.label, result.b.label
     lines = [
-        _verdict(case),
-        f"Residency alone makes {share:.0%} of the difference of {fast.text} and {slow.text}.",
+        _verdict(found.intervention),
+        f"Residency alone makes {found.residency_share:.0%} of the difference of {a} and {b}.",
     ]
-    if registers:
-        lines.append(_registers_line(launches[2], base))
-    return [table([case], "Intervention: held to fewer blocks per SM", tuple(lines))]
+    if found.limit is not None:
+        lines.append(
+            f"{found.limit.label}: {found.limit.registers} registers, {found.limit.blocks_per_sm} blocks per "
+            f"SM, x{found.limit.ratio:.3f} the time of {found.intervention.label.split('@')[0]}."
+        )
+    return table([found.intervention], "Intervention: held to fewer blocks per SM", tuple(lines))
 
 
 def _registered(side: Chosen) -> tuple[KernelSpec, dict[str, int]]:
@@ -96,8 +113,8 @@ def _limited(fast: Chosen, slow: Chosen, size: dict[str, int]) -> KernelRequest:
     return KernelRequest(limited, size)
 
 
-def _profile(wanted: Sequence[KernelRequest]) -> list[Evaluated]:
-    """Profile these, and give their launches in the order asked for."""
+def _profile(wanted: Sequence[KernelRequest]) -> tuple[str, list[Evaluated]]:
+    """Profile these: the run's folder, and their launches in the order asked for."""
     from perfkit.analysis.metrics import load_metric_sets
     from perfkit.commands._progress import ProfileProgress
     from perfkit.commands._sides import Sources
@@ -123,7 +140,9 @@ def _profile(wanted: Sequence[KernelRequest]) -> list[Evaluated]:
     sources = Sources()
     launches = [one for name in done.record.reports for one in sources.launches(done.path / name)]
     by_name = {(one.launch.label, one.launch.problem): one for one in launches}
-    return [by_name[label_of(w.spec.key, w.blocks_per_sm), problem_label(w.size)] for w in wanted]
+    return str(done.path), [
+        by_name[label_of(w.spec.key, w.blocks_per_sm), problem_label(w.size)] for w in wanted
+    ]
 
 
 def _verdict(case: Intervention) -> str:
@@ -137,11 +156,14 @@ def _verdict(case: Intervention) -> str:
     return f"{said} Nothing else moved: instructions, hit rates, DRAM bytes and clock stayed."
 
 
-def _registers_line(limited: Evaluated, base: Evaluated) -> str:
-    ratio = limited.number("duration") / base.number("duration")
-    return (
-        f"{limited.launch.label}: {limited.number('registers_per_thread'):.0f} registers, "
-        f"{limited.number('blocks_per_sm'):.0f} blocks per SM, x{ratio:.3f} the time of {base.launch.label}."
+def _limit(limited: Evaluated, base: Evaluated) -> RegisterLimit:
+    from perfkit.model import RegisterLimit
+
+    return RegisterLimit(
+        limited.launch.label,
+        int(limited.number("registers_per_thread")),
+        int(limited.number("blocks_per_sm")),
+        limited.number("duration") / base.number("duration"),
     )
 
 

@@ -13,7 +13,7 @@ from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
     from perfkit.commands._sides import Chosen
-    from perfkit.model import Comparison, PeakLoss, Table, Waterfall
+    from perfkit.model import Comparison, PeakLoss, Table, Verified, Waterfall
 
 FIGURES = (".svg", ".png")
 
@@ -85,7 +85,7 @@ def explain(
         emit_tables(run_table(Sources(), interventions), output_format, output)
         return
     named = kernels or []
-    _check(named, verify, output_format, figure)
+    _check(named, verify, registers, figure)
     wanted = problem or (f"n={n}" if n is not None else "")
     sides = choose(Sources(run), named, wanted)
     results: list[Comparison | PeakLoss] = [
@@ -94,32 +94,31 @@ def explain(
     results = results or [_alone(sides[0])]
     for text in dict.fromkeys(text for result in results for text in result.warnings):
         warn(text)
-    more = _verify(sides, results[0], registers=registers) if verify else []
-    _show(results, output_format, output, everything=everything, more=more)
+    verified = _verify(sides, results[0], registers=registers) if verify else None
+    _show(results, output_format, output, everything=everything, verified=verified)
     if figure is not None:
         _draw(results[0], figure)
 
 
-def _check(named: list[str], verify: bool, output_format: str, figure: Path | None) -> None:
+def _check(named: list[str], verify: bool, registers: bool, figure: Path | None) -> None:
     if not named:
         raise UsageError("nothing to explain", "Name one or two kernels: perfkit explain k6 k6b.")
-    if verify and (len(named) != 2 or output_format == "json"):
-        raise UsageError(
-            "--verify needs two kernels and prints tables",
-            "perfkit explain k6 k6b --verify, and not --format json.",
-        )
+    if verify and len(named) != 2:
+        raise UsageError("--verify needs two kernels", "perfkit explain k6 k6b --verify.")
+    if registers and not verify:
+        raise UsageError("--registers is a part of --verify", "perfkit explain k6 k6b --verify --registers.")
     if figure is not None and len(named) > 2:
         raise UsageError("--figure draws one comparison", "Name one or two kernels.")
 
 
-def _verify(sides: list[Chosen], result: Comparison | PeakLoss, *, registers: bool) -> list[Table]:
+def _verify(sides: list[Chosen], result: Comparison | PeakLoss, *, registers: bool) -> Verified | None:
     from perfkit.commands._verify import intervene
     from perfkit.model import Comparison
 
     # The command line allows it for two sides only, and two sides make a comparison.
-    return (
-        intervene(sides[0], sides[1], result, registers=registers) if isinstance(result, Comparison) else []
-    )
+    if not isinstance(result, Comparison):
+        return None
+    return intervene(sides[0], sides[1], result, registers=registers)
 
 
 def _compare(one: Chosen, other: Chosen, bench: str | None) -> Comparison:
@@ -158,21 +157,23 @@ def _show(
     output: Path | None,
     *,
     everything: bool,
-    more: list[Table],
+    verified: Verified | None,
 ) -> None:
     from perfkit.commands import _explain_tables as tables
+    from perfkit.commands._verify import verified_table
     from perfkit.model import Comparison
 
     if fmt == "json":
-        emit(tables.as_json(results), output)
+        emit(tables.as_json(results, verified), output)
         return
     shown: list[Table] = []
     for result in results:
         if isinstance(result, Comparison):
             shown += tables.comparison_tables(result, everything=everything)
+            shown += [verified_table(verified, result)] if verified is not None else []
         else:
             shown += tables.loss_tables(result, everything=everything)
-    emit_tables([*shown, *more], fmt, output)
+    emit_tables(shown, fmt, output)
 
 
 def _draw(result: Comparison | PeakLoss, path: Path) -> None:

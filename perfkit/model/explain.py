@@ -180,3 +180,27 @@ class Intervention:
     issue_rate_predicted: float
     issue_rate_observed: float
     moved: tuple[str, ...]  # what else than residency moved
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterLimit:
+    """The kernel with more registers, built to the other's count: `ratio` is its time over the faster
+    kernel's.
+    """
+
+    label: str
+    registers: int
+    blocks_per_sm: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What `explain --verify` found: the run it made, the intervention, and the part of ln(T_B/T_A) that
+    residency alone makes.
+    """
+
+    run: str
+    intervention: Intervention
+    residency_share: float
+    limit: RegisterLimit | None = None

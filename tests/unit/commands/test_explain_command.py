@@ -10,8 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from perfkit.analysis.explain import explain, explain_alone
+from perfkit.cli import app
 from perfkit.commands import _explain_tables as tables
 from perfkit.commands import _verify
 from perfkit.commands._sides import Chosen, Sources, choose
@@ -23,6 +25,7 @@ from perfkit.reports import render
 from tests.unit.analysis.launches import launch
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "explain"
+DATA = Path(__file__).parents[2] / "data"
 GPU = GpuInfo("GPU A", "GPU-1", (8, 9), 2)
 
 
@@ -381,3 +384,56 @@ def test_verify_needs_a_kernel_that_perfkit_can_launch_and_fewer_blocks() -> Non
         _verify.intervene(bare, chosen(b), result, registers=False)
     with pytest.raises(UsageError, match="nothing to intervene on: k6b has 2 blocks per SM and k6b 2"):
         _verify.intervene(chosen(a), chosen(a), result, registers=False)
+
+
+def test_verify_in_every_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launches are those that a GPU made when the recorded kernels were held to one block."""
+    held = DATA / "runs" / "held"
+    done = {
+        (one.launch.label, one.launch.problem): one for one in Sources().launches(held / "profile.ncu-rep")
+    }
+    monkeypatch.setattr(
+        _verify, "_profile", lambda _: ("runs/1", [done["k6b", "n=4096"], done["k6b@1", "n=4096"]])
+    )
+    arguments = ["explain", "recorded:k6", "recorded:k6b", "-n", "4096", "--verify"]
+    done_json = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    assert done_json.exit_code == 0, done_json.output
+    (result,) = json.loads(done_json.stdout)["results"]
+    case = result["verify"]["intervention"]
+    assert (case["label"], case["blocks_before"], case["blocks_after"]) == ("k6b@1", 2, 1)
+    assert case["observed"] == pytest.approx(1.4652, abs=5e-4)
+    assert case["predicted"] / case["observed"] - 1 == pytest.approx(case["error"], abs=1e-12)
+    share = math.log(case["observed"]) / abs(result["log_ratio"])
+    assert result["verify"]["residency_share"] == pytest.approx(share)
+    assert (result["verify"]["run"], result["verify"]["limit"]) == ("runs/1", None)
+    text = CliRunner().invoke(app, arguments).stdout
+    assert f"Residency alone makes {share:.0%} of the difference of k6 and k6b." in text
+
+
+def test_only_a_comparison_has_something_to_verify() -> None:
+    a, b = pair()
+    (comparison,) = json.loads(tables.as_json([explain([a], [b])]))["results"]
+    assert comparison["verify"] is None
+    for arguments, said in (
+        (["k6", "--verify"], "--verify needs two kernels"),
+        (["k6", "k6b", "--registers"], "--registers is a part of --verify"),
+    ):
+        done = CliRunner().invoke(app, ["explain", *arguments])
+        assert isinstance(done.exception, UsageError)
+        assert done.exception.message.startswith(said)
+
+
+def test_long_function_names_are_shortened_for_people_and_whole_for_machines() -> None:
+    name = (
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize{}_stage3_warpsize2x4x1_ffma_aligna4_alignc4_execute"
+    )
+    sides = [
+        dataclasses.replace(one, launch=dataclasses.replace(one.launch, key="", kernel=name.format(tile)))
+        for one, tile in zip(pair(), ("128x128x8", "256x128x8"), strict=True)
+    ]
+    result = explain(sides[:1], sides[1:])
+    assert "128x128x8" in result.a.label
+    assert "256x128x8" in result.b.label
+    assert max(len(result.a.label), len(result.b.label)) <= 50
+    assert (result.a.kernel, result.b.kernel) == tuple(one.launch.kernel for one in sides)
+    assert not any(name[:60] in said for said in result.sentences)
