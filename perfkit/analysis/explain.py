@@ -24,7 +24,8 @@ from perfkit.model import (
     WaterfallStep,
 )
 
-_SHORT = 40  # characters of a name that still make a column's title and can be read in a sentence
+_LONG = 72  # characters of a name that a title and a sentence may hold
+_SHORT = 40  # characters of a name that still make a column's title
 
 __all__ = ["COUNTERS", "explain", "explain_alone", "waterfall", "waterfall_alone"]
 
@@ -89,9 +90,9 @@ def _side(evaluated: Evaluated, repeats: int) -> Side:
     )
 
 
-def _shorten(name: str) -> str:
-    """A library's function name for people: its ends, which tell most of them apart (`kernel` is whole)."""
-    return name if len(name) <= _SHORT else f"{name[: _SHORT - 16]}…{name[-15:]}"
+def _shorten(name: str, limit: int = _SHORT) -> str:
+    """A library's function name for people, mostly its start: types and tile (`Side.kernel` is whole)."""
+    return name if len(name) <= limit else f"{name[: limit - 12]}…{name[-11:]}"
 
 
 def _shortened(a: Side, b: Side) -> tuple[Side, Side]:
@@ -189,7 +190,7 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
     ranked = factors.ordered(tree)
     side = _side(one, len(a))
     result = PeakLoss(
-        a=replace(side, label=_shorten(side.label)),
+        a=replace(side, label=_shorten(side.label, _LONG)),
         share=share,
         losses=ranked,
         residual=1.0 - share - sum(loss.contribution for loss in ranked),

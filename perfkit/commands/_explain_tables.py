@@ -222,12 +222,18 @@ def loss_tables(result: PeakLoss, *, everything: bool = False) -> list[Table]:
     return [Table("peak_loss", title, columns, tuple(rows), lead=result.sentences)]
 
 
+def _with_unit(cell: Cell) -> Cell:
+    """Where no title above says it: what is counted."""
+    word = {"cycle": "cycles/issue", "inst": "inst"}.get(cell.unit or "")
+    return dataclasses.replace(cell, text=f"{cell.text} {word}") if word else cell
+
+
 def _loss_rows(factor: Factor, depth: int, least: float) -> list[tuple[Cell, ...]]:
     tie = " (tie)" if factor.tied else ""
     rows: list[tuple[Cell, ...]] = [
         (
             Cell("· " * depth + factor.title + tie, note=factor.note if depth == 0 else ""),
-            _value(factor.after, factor.unit),
+            _with_unit(_value(factor.after, factor.unit)),
             Cell(factor.contribution),
         )
     ]
