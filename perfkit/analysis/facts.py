@@ -22,6 +22,7 @@ COUNTERS = (
     "smsp__issue_active.sum",
     "sass__inst_executed_per_opcode",
     "sm__inst_executed_pipe_tensor.sum",
+    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
     "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
     "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
     "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",

@@ -47,6 +47,7 @@ COUNTERS = (
     *_WAVEFRONTS,
     "sass__inst_executed_per_opcode",
     "sm__inst_executed_pipe_tensor.sum",
+    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
     *_BUS,
     "dram__bytes.sum.peak_sustained",
     "dram__cycles_elapsed.avg.per_second",

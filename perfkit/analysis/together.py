@@ -26,6 +26,7 @@ _COUNTERS_ADDED = (
     "smsp__cycles_active.sum",
     "smsp__issue_active.sum",
     "sm__inst_executed_pipe_tensor.sum",
+    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
     "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
     "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
     "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
