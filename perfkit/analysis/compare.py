@@ -130,7 +130,7 @@ def _work(a: Evaluated, b: Evaluated, from_a: Origin, from_b: Origin) -> tuple[f
         if from_a.work > 0 and from_b.work > 0:
             ratio = from_b.work / from_a.work
             return ratio, [
-                f"different problems ({one}, {other}): compared per unit of work, B does {ratio:.4g} of A's"
+                f"different problems ({one}, {other}): compared per unit of work, B does {ratio:.4g} times that of A"
             ]
         raise NotComparableError(
             f"{_name(a)} solved {one} and {_name(b)} {other}, and the work of both is not known",
@@ -229,7 +229,7 @@ def judge(times_a: Sequence[float], times_b: Sequence[float], cycles_a: float, c
     return Verdict(
         VerdictKind.AMBIGUOUS,
         f"{said}: under the {SINGLE:.0%} asked of {_launches(times_a, times_b)}; "
-        "profile more launches, or time them with `perfkit bench A B --pairs 20`",
+        "profile more launches, or time them with `perfkit bench A B --pairs 60`",
     )
 
 

@@ -277,4 +277,10 @@ def of_loss(loss: PeakLoss) -> tuple[str, ...]:
                 ]
             )
         )
+    lanes = next((factor.contribution for factor in loss.losses if factor.name == "lanes"), 0.0)
+    if lanes <= -0.02:
+        said.append(
+            f"{-lanes:.1%} of that is no loss: an FMA holds its pipe for two cycles on this chip, so half "
+            "the slots would reach peak (lanes)."
+        )
     return tuple(said)

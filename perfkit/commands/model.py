@@ -27,6 +27,10 @@ def model(
         ),
     ] = None,
     kernel: Annotated[str, typer.Option("--kernel", help="Only launches whose kernel fits this regex.")] = "",
+    n: Annotated[
+        list[int] | None,
+        typer.Option("-n", help="Only problem size n, repeatable, where a run holds several."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 where a launch does not close within 0.5 points.")
     ] = False,
@@ -66,6 +70,17 @@ def model(
                 f"Kernels: {', '.join(held[:12])}{more}.",
             )
         checks = fitting
+    if n:
+        wanted = [f"n={size}" for size in n]
+        held = sorted(
+            {check.problem for check in checks if check.problem}, key=lambda text: (len(text), text)
+        )
+        checks = [check for check in checks if check.problem in wanted]
+        if missing := [one for one in wanted if one not in held]:
+            raise UsageError(
+                f"no launch was profiled at {', '.join(missing)}",
+                f"Problems: {', '.join(held)}." if held else "The reports name no problem: leave -n out.",
+            )
     for label, problem in peak_model.other_builds(records):
         warn(f"{label} at {problem} was timed from another source than it was profiled from: time it again")
     if not checks:

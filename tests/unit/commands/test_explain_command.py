@@ -437,3 +437,13 @@ def test_long_function_names_are_shortened_for_people_and_whole_for_machines() -
     assert max(len(result.a.label), len(result.b.label)) <= 50
     assert (result.a.kernel, result.b.kernel) == tuple(one.launch.kernel for one in sides)
     assert not any(name[:60] in said for said in result.sentences)
+
+
+def test_slots_that_no_chip_with_two_cycle_fmas_needs_are_said_to_be_no_loss() -> None:
+    one = alone()
+    share = MappingProxyType({**one.metrics, "share_of_peak": MetricValue("share_of_peak", 0.9, "fraction")})
+    loss = explain_alone([dataclasses.replace(one, metrics=share)])
+    lanes = next(factor.contribution for factor in loss.losses if factor.name == "lanes")
+    assert lanes < -0.02
+    assert loss.sentences[-1].startswith(f"{-lanes:.1%} of that is no loss: an FMA holds its pipe for two")
+    assert not any("no loss" in said for said in explain_alone([alone()]).sentences)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from perfkit.cli import app
 from perfkit.commands import model
 from perfkit.errors import CheckFailedError, UsageError
 from perfkit.model import GpuInfo, LaunchId, RunRecord
@@ -80,3 +83,14 @@ def test_the_recorded_ladder_closes(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr()
     assert "does not close" not in shown.out
     assert shown.out.count("closes") >= 20
+
+
+def test_only_the_sizes_asked_for() -> None:
+    arguments = ["model", "recorded", "--kernel", "^k8$", "--format", "json"]
+    done = CliRunner().invoke(app, [*arguments, "-n", "4096", "-n", "1024"])
+    (table,) = json.loads(done.stdout)["tables"]
+    assert [row["problem"]["value"] for row in table["rows"]] == ["n=1024", "n=4096"]
+    refused = CliRunner().invoke(app, [*arguments, "-n", "4096", "-n", "5"]).exception
+    assert isinstance(refused, UsageError)
+    assert refused.message == "no launch was profiled at n=5"
+    assert refused.remedy == "Problems: n=1024, n=2048, n=4096."
