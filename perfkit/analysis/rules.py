@@ -32,6 +32,8 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
     "margin": (int, float),
     "allow_missing": (bool,),
 }
+_WORDS = {str: "a text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
+_EXAMPLE = 'Such as:\n\n[[rule]]\nkernel = "k7"\nmetric = "registers_per_thread"\nop = "<="\nvalue = 128'
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,13 @@ def load_rules(path: Path, metrics: Iterable[str]) -> RuleSet:
             f"cannot read {path}: {error.strerror or error}", "Give --rules a TOML file."
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}", "docs/check.md shows a rules file.") from error
+        raise ConfigError(f"{path} is not TOML: {error}", f"It holds rules. {_EXAMPLE}") from error
     unknown = sorted(set(raw) - {"rule", "baseline"})
     if unknown:
         raise ConfigError(f"{path}: unknown key {unknown[0]!r}", "Known are [[rule]] and `baseline`.")
     entries = raw.get("rule", [])
     if not isinstance(entries, list) or not entries:
-        raise ConfigError(f"{path} holds no rule", "Write at least one [[rule]]; docs/check.md shows them.")
+        raise ConfigError(f"{path} holds no rule", f"Write at least one. {_EXAMPLE}")
     lines = [
         number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*rule\s*\]\]", line)
     ]
@@ -103,11 +105,14 @@ def _rule(path: Path, entry: Any, index: int, line: int, metrics: Sequence[str])
         raise wrong("it is no table", "Write [[rule]].")
     for key, value in entry.items():
         if key not in _KEYS:
-            raise wrong(f"unknown key {key!r}", _near(key, _KEYS))
+            raise wrong(f"unknown key {key!r}", f"Known are {', '.join(_KEYS)}. {_EXAMPLE}")
         kinds = _KEYS[key]
         # In Python, True is an int: a value of true is meant as no number.
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds != (bool,)):
-            raise wrong(f"{key} is {value!r}, of the wrong type", "docs/check.md says what each key takes.")
+            raise wrong(
+                f"{key} is {value!r}, of the wrong type",
+                f"It takes {' or '.join(_WORDS[kind] for kind in kinds)}.",
+            )
     for key in ("metric", "op"):
         if key not in entry:
             raise wrong(f"it has no {key}", "A rule needs kernel, metric, op and, for a comparison, value.")
@@ -125,7 +130,10 @@ def _rule(path: Path, entry: Any, index: int, line: int, metrics: Sequence[str])
             f"op {op} compares with the baseline and takes no value", f"Use one of {', '.join(_COMPARE)}."
         )
     if isinstance(entry.get("value"), str) and op not in ("==", "!="):
-        raise wrong(f"op {op} cannot order the text {entry['value']!r}", "Use == or != with texts.")
+        raise wrong(
+            f"op {op} cannot order the text {entry['value']!r}",
+            "Use == or != with texts; a share is a fraction: 0.9 for 90 %.",
+        )
     if entry.get("tolerance", 0) < 0 or entry.get("margin", 0) < 0:
         raise wrong("a tolerance or margin below 0 can never hold", "Give 0 or more.")
     kernel = entry.get("kernel", "*")

@@ -40,6 +40,8 @@ def check(
 
     A metric that is missing fails its rule, and so does a rule that matches no launch, unless the rule says
     `allow_missing = true`: a gate that measures nothing must not be green.
+    A rule is [[rule]] and, a line each, kernel = "k7", metric = "registers_per_thread", op = "<=", value =
+    128. With op = "unchanged" it compares with the file that baseline = "FILE.json" names at the top.
     """
     from perfkit.analysis import rules as gate
     from perfkit.analysis.metrics import load_metric_sets

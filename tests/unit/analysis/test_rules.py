@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.metrics import load_metric_sets
 from perfkit.analysis.rules import check, load_baseline, load_rules, record_baseline
 from perfkit.errors import ConfigError
 from perfkit.model import Evaluated, MetricValue, RuleOutcome, Status
@@ -216,3 +217,18 @@ def test_near_names_are_offered(tmp_path: Path) -> None:
 def test_no_rules_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*none\.toml"):
         load_rules(tmp_path / "none.toml", METRICS)
+
+
+@pytest.mark.parametrize("text", ["", "[[rule]\n", '[[rule]]\nmetric = "issue_rate"\nmax = 1\n'])
+def test_who_does_not_know_how_a_rule_looks_is_shown_one_that_works(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_rules(rules(tmp_path, text), METRICS)
+    example = caught.value.remedy.partition("Such as:\n\n")[2]
+    (rule_,) = load_rules(rules(tmp_path, example), load_metric_sets().metrics).rules
+    assert (rule_.kernel, rule_.metric, rule_.op, rule_.value) == ("k7", "registers_per_thread", "<=", 128)
+
+
+def test_a_share_is_written_as_a_fraction(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_rules(rules(tmp_path, rule("issue_rate", "<", '"90%"')), METRICS)
+    assert "0.9 for 90 %" in caught.value.remedy
