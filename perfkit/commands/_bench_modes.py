@@ -40,7 +40,9 @@ def parse_handicap(text: str, aa: int) -> float:
     return float(value)
 
 
-def check(jobs: Sequence[Sequence[Job]], *, pairs: int, aa: int, rounds: int, cold: bool) -> None:
+def check(
+    jobs: Sequence[Sequence[Job]], *, pairs: int, aa: int, rounds: int, cold: bool, article: bool = False
+) -> None:
     """Refuse what does not go together, before anything is built."""
     if min(pairs, aa, rounds) < 0:
         raise UsageError(
@@ -55,6 +57,10 @@ def check(jobs: Sequence[Sequence[Job]], *, pairs: int, aa: int, rounds: int, co
     if aa or pairs:
         if cold:
             raise UsageError("--cold goes with neither --pairs nor --aa", "Pairs are measured with a hot L2.")
+        if article:
+            raise UsageError(
+                "--protocol article goes with neither --pairs nor --aa", "Pairs have a protocol of their own."
+            )
         if rounds:
             raise UsageError("--rounds goes with neither --pairs nor --aa", "Ask for more --pairs.")
     if aa and len(jobs) != 1:

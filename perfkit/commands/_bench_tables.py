@@ -74,11 +74,18 @@ def results_table(results: Sequence[BenchResult], gpu: GpuInfo | None) -> Table:
         notes.append(
             "cold: caches flushed before each launch; clock and power are of the loop, flushes included"
         )
+    # Of loops with flushes in them there is no energy a launch: no column of blanks then.
+    shown = [
+        index
+        for index, column in enumerate(_RESULT_COLUMNS)
+        if column.name != "energy_per_launch" or any(r.cache != "cold" for r in results)
+    ]
+    rows = [_result_row(result) for result in results]
     return Table(
         name="bench",
         title=f"bench: {'; '.join(how)}{where}",
-        columns=_RESULT_COLUMNS,
-        rows=tuple(_result_row(result) for result in results),
+        columns=tuple(_RESULT_COLUMNS[index] for index in shown),
+        rows=tuple(tuple(row[index] for index in shown) for row in rows),
         notes=(*stopped, *notes),
     )
 
@@ -86,6 +93,8 @@ def results_table(results: Sequence[BenchResult], gpu: GpuInfo | None) -> Table:
 def _rule(result: BenchResult) -> str:
     if result.protocol == "article":
         return "stopped by time; median of the last three quarters of each round, then over rounds"
+    if result.stopped.startswith("time limit"):
+        return "stopped by time, before the estimate was good: what is said to lack is below"
     return (
         "stopped when the 95 % interval of the median was within ±0.25 % and its two halves agreed within "
         "0.25 %, after at least 0.5 s of kernel time"
@@ -123,9 +132,9 @@ def _measured(value: float | None) -> Cell:
 
 
 def verified(outcome: Verification | None) -> str:
-    """A word or two: bit-equal, the largest difference, or that it is wrong."""
+    """A word or two: bit-equal, the largest difference, that it is wrong, or that nothing was compared."""
     if outcome is None:
-        return "no reference"
+        return "not verified"
     if not outcome.passed:
         return "WRONG"
     if outcome.bit_equal:

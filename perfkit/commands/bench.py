@@ -86,7 +86,14 @@ def bench(
     slow_down = modes.parse_handicap(handicap, aa)
     wanted = select(kernels, parse_sizes(n or (), size or ()), blocks_per_sm or (None,))
     jobs = jobs_of(wanted)
-    modes.check(jobs, pairs=pairs, aa=aa, rounds=rounds, cold=cold)
+    modes.check(
+        jobs,
+        pairs=pairs,
+        aa=aa,
+        rounds=rounds,
+        cold=cold,
+        article=protocol is ProtocolName.article,
+    )
     options = {
         "protocol": str(protocol),
         "rounds": rounds,

@@ -249,6 +249,7 @@ def test_a_run_that_never_reached_a_gpu_leaves_nothing(tmp_path: Path) -> None:
         (["x", "y"], {"pairs": 4}, "95 % interval"),
         (["x", "y"], {"aa": 5}, "one kernel with itself"),
         (["x", "y"], {"pairs": 60, "cold": True}, "--cold"),
+        (["x", "y"], {"pairs": 60, "article": True}, "--protocol article"),
         (["x", "y"], {"pairs": 60, "rounds": 2}, "--rounds"),
         (["x"], {"rounds": -1}, "negative"),
         (["x@0"], {}, "x@0: no kernel runs with 0 blocks"),

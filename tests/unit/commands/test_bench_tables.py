@@ -50,8 +50,19 @@ def test_results() -> None:
     assert cells[2] == ["k9", "n=4096", *[""] * 7, "0", "WRONG"], "a wrong kernel shows a speed"
 
 
+def test_cold_results_have_no_energy_and_the_rule_is_the_one_that_stopped_them() -> None:
+    late = dataclasses.replace(RESULT, cache="cold", energy_per_launch=None, stopped="time limit of 4 s ...")
+    table = _bench_tables.results_table([late], GPU)
+    assert "energy_per_launch" not in [column.name for column in table.columns]
+    assert len(table.rows[0]) == len(table.columns)
+    assert table.notes[0] == "stopped by time, before the estimate was good: what is said to lack is below"
+    assert not any("stopped when" in note for note in table.notes)
+    both = _bench_tables.results_table([late, RESULT], GPU)
+    assert "energy_per_launch" in [column.name for column in both.columns]
+
+
 def test_verified_in_words() -> None:
-    assert _bench_tables.verified(None) == "no reference"
+    assert _bench_tables.verified(None) == "not verified"
     assert _bench_tables.verified(Verification(True, "r", False, 7.6e-5)) == "within 7.6e-05"
 
 
