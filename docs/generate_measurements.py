@@ -126,12 +126,15 @@ def _ratios(records: Sequence[RunRecord]) -> str:
     """Pairs of bench runs: the same again, quick against article, hot against cold."""
     parts = []
     runs = sorted(_benches(records), key=_kind_last)
-    heads = {_kind(run): run for run in reversed(runs)}
     for first, second in itertools.combinations(runs, 2):
         (protocol, cache), (other_protocol, other_cache) = _kind(first), _kind(second)
-        if _kind(first) == _kind(second):
+        if _kind(first) == _kind(second) and _same_gpu(first, second):
             title = "Repeating a run"
-        elif heads[_kind(first)] is not first or heads[_kind(second)] is not second:
+        elif not _is_head(first, runs) or not _is_head(second, runs):
+            continue
+        elif _kind(first) == _kind(second):
+            title = "Another GPU of the same model"
+        elif not _same_gpu(first, second):
             continue
         elif cache == other_cache:
             title = f"The {other_protocol} protocol against {protocol}"
@@ -170,6 +173,15 @@ def _ratio_section(title: str, first: RunRecord, second: RunRecord) -> str:
 
 def _kind(record: RunRecord) -> tuple[str, str]:
     return str(record.options.get("protocol")), str(record.options.get("cache"))
+
+
+def _same_gpu(first: RunRecord, second: RunRecord) -> bool:
+    return first.gpu is not None and second.gpu is not None and first.gpu.uuid == second.gpu.uuid
+
+
+def _is_head(record: RunRecord, runs: Sequence[RunRecord]) -> bool:
+    """The first of its kind on its GPU."""
+    return next(r for r in runs if _kind(r) == _kind(record) and _same_gpu(r, record)) is record
 
 
 def _kind_last(record: RunRecord) -> tuple[bool, bool, str]:
