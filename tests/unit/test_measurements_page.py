@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import itertools
 from pathlib import Path
 from types import ModuleType
 
@@ -49,7 +50,12 @@ def test_the_page_has_what_the_method_promises(generator: ModuleType) -> None:
 
 def test_repeats_agree_within_half_a_percent(generator: ModuleType) -> None:
     runs = [run for run in generator.committed() if generator._kind(run) == ("quick", "hot")]
-    first, second = (generator._times(run) for run in generator._benches(runs)[:2])
+    pairs = itertools.combinations(generator._benches(runs), 2)
+    first, second = next(
+        (generator._times(one), generator._times(other))
+        for one, other in pairs
+        if generator._same_gpu(one, other)
+    )
     assert len(first.keys() & second.keys()) == 30
     for key in first.keys() & second.keys():
         assert second[key] == pytest.approx(first[key], rel=0.005), key
