@@ -66,11 +66,12 @@ _OPTIONAL: dict[str, float | None] = {
 def peak_tables(checks: Sequence[PeakCheck], *, fold: bool = True) -> list[Table]:
     """One row a launch, in one table; with `fold`, many launches without a share get a table of their own.
 
-    There they are one row a report and reason. Every launch is in one of the two.
+    There they are one row a report and reason. Every launch is in one of the two. Without `fold` (for
+    programs) every column is there, whatever it holds, and launches are REPORT:launch.
     """
     untold = [check for check in checks if check.full is None]
     if not fold or len(untold) < _FOLD:
-        return [peak_table(checks)]
+        return [peak_table(checks, whole=not fold)]
     told = [check for check in checks if check.full is not None]
     return [*([peak_table(told)] if told else []), untold_table(untold)]
 
@@ -127,12 +128,16 @@ def _inside(launch: LaunchId) -> str:
     return f"{launch.launch}" if launch.range == 0 else f"{launch.range}.{launch.launch}"
 
 
-def peak_table(checks: Sequence[PeakCheck]) -> Table:
-    """One row a launch; the reasons are in the notes."""
+def peak_table(checks: Sequence[PeakCheck], *, whole: bool = False) -> Table:
+    """One row a launch; the reasons are in the notes. `whole`: with the columns that say nothing here."""
     names = _report_names(checks)
     rows = [_row(check, names) for check in checks]
-    kept = [index for index, column in enumerate(COLUMNS) if not _idle(column.name, index, rows)]
-    if not any(check.problem for check in checks):
+    if whole:
+        rows = [
+            (*row[:2], Cell(str(check.launch)), *row[3:]) for row, check in zip(rows, checks, strict=True)
+        ]
+    kept = [index for index, column in enumerate(COLUMNS) if whole or not _idle(column.name, index, rows)]
+    if not whole and not any(check.problem for check in checks):
         # Only the launch tells rows apart, so it leads, and every block of a wide table repeats it.
         kept.sort(key=lambda index: COLUMNS[index].name != "launch")
     return Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from perfkit.commands import _bench_tables
-from perfkit.commands._model_table import peak_table, peak_tables
+from perfkit.commands._model_table import COLUMNS, peak_table, peak_tables
 from perfkit.model import (
     BenchResult,
     GpuInfo,
@@ -157,6 +157,8 @@ def test_many_launches_without_a_share_are_a_line_a_report_and_none_is_lost() ->
     assert untold.notes[0] == "issue rate: not in the report: issue_rate"
     (whole,) = peak_tables(checks, fold=False)
     assert len(whole.rows) == 14
+    assert [column.name for column in whole.columns] == [column.name for column in COLUMNS]
+    assert [row[2].value for row in whole.rows][3:5] == ["a.ncu-rep:5", "b.ncu-rep:1.0"]
     assert len(peak_tables(checks[10:])) == 1, "a few stay in the table"
 
 
