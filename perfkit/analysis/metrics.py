@@ -321,7 +321,7 @@ class _Evaluation:
     def _needed(self, metric: Metric, sections: dict[str, None]) -> dict[str, None]:
         """The counters that are missing from the metric's first choice, those of metrics it uses included.
 
-        The ncu sections that hold them go into `sections`; one that holds them all comes alone.
+        The ncu sections that hold them go into `sections`, "" where there is none that does in every release.
         """
         wanted: tuple[str, ...] = metric.collect or ()
         if not wanted and metric.alternatives:
@@ -329,7 +329,7 @@ class _Evaluation:
         used = metric.alternatives[0].expression.metrics if metric.alternatives else metric.among.values()
         names = dict.fromkeys(name for name in wanted if not self._has(name))
         if names:
-            sections.update(dict.fromkeys(metric.section.split()))
+            sections.update(dict.fromkeys(metric.section.split() or [""]))
         for name in used:
             if self.value(name).status is Status.NOT_COLLECTED:
                 names.update(self._needed(self._chip.metrics[name], sections))
@@ -352,7 +352,7 @@ def _how_to_collect(sections: tuple[str, ...], needed: tuple[str, ...]) -> str:
     """Why a metric has no value, and the ncu option that would give it one."""
     if not needed:
         return "not in the report"
-    by_section = " ".join(f"--section {section}" for section in sections)
+    by_section = "" if "" in sections else " ".join(f"--section {section}" for section in sections)
     if len(needed) > _LISTED and by_section:
         few = f"{', '.join(needed[:_LISTED])} and {len(needed) - _LISTED} more"
         return f"not in the report: {few}; collect with `ncu {by_section}`"

@@ -158,11 +158,41 @@ def test_a_wrong_output_is_noticed(tmp_path: Path) -> None:
     assert outputs("```console\n$ echo 1\n2\n```\n", shell) == "```console\n$ echo 1\n1\n```\n"
 
 
+class _Again(doctest.DocTestRunner):
+    """Takes note of what the examples print today: (line, lines of the old output, the new one)."""
+
+    def __init__(self) -> None:
+        super().__init__(optionflags=doctest.NORMALIZE_WHITESPACE)
+        self.changes: list[tuple[int, int, str]] = []
+
+    def report_failure(self, out: object, test: doctest.DocTest, example: doctest.Example, got: str) -> None:
+        """Called by doctest for an output that differs."""
+        del out, test
+        start = example.lineno + example.source.count("\n")
+        self.changes.append((start, example.want.count("\n"), got))
+
+
+def doctests(text: str) -> str:
+    """`text` with every doctest's output as it is today."""
+    runner, lines = _Again(), text.splitlines(keepends=True)
+    runner.run(doctest.DocTestParser().get_doctest(text, {}, "document", None, 0), out=lambda _: None)
+    for start, count, got in reversed(runner.changes):
+        lines[start : start + count] = [got]
+    return "".join(lines)
+
+
+def test_a_wrong_doctest_is_written_anew() -> None:
+    assert doctests(">>> 1 + 1\n3\n>>> 5\n5\n") == ">>> 1 + 1\n2\n>>> 5\n5\n"
+
+
 if __name__ == "__main__":
     for document in DOCUMENTS:
         before = document.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
             after = outputs(before, Shell(Path(folder)))
+            os.chdir(folder)
+            after = doctests(after) if ">>> " in after else after
+            os.chdir(ROOT)
         if after != before:
             document.write_text(after, encoding="utf-8")
             sys.stdout.write(f"wrote {document.relative_to(ROOT)}\n")

@@ -167,17 +167,14 @@ def test_shares_of_stalls_and_the_check_of_their_sum() -> None:
 
 
 def test_the_option_for_a_metric_of_several_sections() -> None:
-    reason = value("model_share_of_peak", {}).reason
-    assert reason.endswith(
-        "and 2 more; collect with `ncu --section SchedulerStats --section InstructionStats"
-        " --section SpeedOfLight_RooflineChart --section SpeedOfLight`"
-    )
+    assert "`--section InstructionStats`" in value("mix_tensor", {}).reason
+    # No section of ncu 2025.3 holds what the active fraction needs: no list of sections gives the model.
+    assert "--section" not in value("model_share_of_peak", {}).reason
+    assert "smsp__cycles_active.sum,smsp__cycles_elapsed.sum" in value("active_fraction", {}).reason
     # One missing counter does not ask for a section of what is there.
     names = SETS.counters(["model_share_of_peak"])
     but_one = {name: 1.0 for name in names if name != "smsp__cycles_elapsed.sum"}
-    assert "`ncu --metrics smsp__cycles_elapsed.sum` or `--section SpeedOfLight`" in (
-        value("model_share_of_peak", but_one).reason
-    )
+    assert "`ncu --metrics smsp__cycles_elapsed.sum`" in value("model_share_of_peak", but_one).reason
     # What is not collected by default names its counters all the same.
     assert "mem_shared.sum," in value("shared_conflicts_elsewhere", {}).reason
 

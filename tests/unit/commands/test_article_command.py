@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_a_folder_of_reports_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.ncu-rep").write_bytes(report.read_bytes())
     done = _perfkit("roofline", str(tmp_path), "--format", "csv")
     assert done.returncode == 0, done.stderr
-    assert "\nk8,dram,209.39" in done.stdout
+    assert re.search(r"^k8,dram,2\d\d\.\d+,4[5-9]\d{12}\.", done.stdout, re.MULTILINE)
 
 
 def test_an_empty_cell_says_so() -> None:
