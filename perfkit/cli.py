@@ -94,7 +94,10 @@ def main() -> None:
 
 
 def _say(message: str, remedy: str) -> None:
-    lines = [f"perfkit: error: {message}", *(f"  {line}" for line in remedy.splitlines())]
+    from perfkit.reports.text import visible
+
+    said = [*f"perfkit: error: {message}".split("\n"), *(f"  {line}" for line in remedy.splitlines())]
+    lines = map(visible, said)  # a file's or a kernel's name must not move the cursor
     # A reader of stderr that went away (`2>&1 | head`) does not change what the command came to.
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write("\n".join(lines) + "\n")

@@ -52,9 +52,11 @@ def emit_tables(tables: Sequence[Table], fmt: str, output: Path | None = None) -
 
 
 def note(text: str) -> None:
-    """A line for the person at the terminal, on stderr."""
+    """A line for the person at the terminal, on stderr. No file or kernel name in it moves the cursor."""
+    from perfkit.reports.text import visible
+
     try:
-        sys.stderr.write(text.rstrip("\n") + "\n")
+        sys.stderr.write("\n".join(map(visible, text.rstrip("\n").split("\n"))) + "\n")
         sys.stderr.flush()
     except BrokenPipeError:  # as in emit: `2>&1 | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -145,10 +145,9 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 def _complain(reports: Sequence[Report]) -> None:
     for report in reports:
-        if report.error:
-            warn(report.error)
-        for problem in report.problems:
-            warn(f"{report.path} {problem}")
+        # The error of a report that cannot be read already holds its problems.
+        for said in [report.error] if report.error else [f"{report.path} {one}" for one in report.problems]:
+            warn(said)
 
 
 def _summary(checks: Sequence[PeakCheck], files: int) -> str:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from perfkit import cli
+from perfkit.commands import _console
+
 RULES = """
 [[rule]]
 kernel = "k6"
@@ -31,3 +34,10 @@ def test_a_reader_that_went_away_changes_no_exit_code(tmp_path: Path, value: int
     assert started.returncode == code
     assert ("1 of 1 checks" in said) == (code == 1)
     assert "Errno" not in said
+
+
+def test_no_name_in_a_message_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    _console.note("a\nb \x1b[31mred\r.ncu-rep")
+    assert capsys.readouterr().err == "a\nb \\x1b[31mred .ncu-rep\n"
+    cli._say("no \x1b[2J.toml", "Give\nanother.")
+    assert capsys.readouterr().err == "perfkit: error: no \\x1b[2J.toml\n  Give\n  another.\n"
