@@ -130,7 +130,8 @@ def _work(a: Evaluated, b: Evaluated, from_a: Origin, from_b: Origin) -> tuple[f
         if from_a.work > 0 and from_b.work > 0:
             ratio = from_b.work / from_a.work
             return ratio, [
-                f"different problems ({one}, {other}): compared per unit of work, B does {ratio:.4g} times that of A"
+                f"different problems ({one}, {other}): compared per unit of work, B does {ratio:.4g} times "
+                "that of A"
             ]
         raise NotComparableError(
             f"{_name(a)} solved {one} and {_name(b)} {other}, and the work of both is not known",
