@@ -89,7 +89,7 @@ def _model(records: Sequence[RunRecord]) -> str:
 
 def _summary(checks: Sequence[PeakCheck]) -> str:
     tally = Tally(str(check.closure) for check in checks)
-    told = ", ".join(f"{count} {closure}" for closure, count in tally.items())
+    told = ", ".join(f"{closure}: {count}" for closure, count in tally.items())
     lines = [f"{len(checks)} launches, {told}. Largest differences, in points of FP32 peak:\n"]
     for title, value in (
         ("full model - ncu's own count of FMA lanes", "residual"),

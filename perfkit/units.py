@@ -99,6 +99,11 @@ def takes_prefix(unit: str) -> bool:
     return unit.partition("/")[0] in _PREFIXED
 
 
+def stored_unit(unit: str) -> str:
+    """The unit for machines: a difference in points is stored as the fraction that it is."""
+    return FRACTION if unit == POINT else unit
+
+
 def common_scale(values: Iterable[float], unit: str) -> tuple[float, str]:
     """(divisor, unit as written) that suits all of `values`: ([0.0012, 0.3], "s") -> (0.001, "ms").
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -144,15 +143,10 @@ def peak_table(checks: Sequence[PeakCheck], *, whole: bool = False) -> Table:
     return Table(
         name="model",
         title="share of FP32 FMA peak: the model against measurement",
-        columns=tuple(_as_stored(COLUMNS[index]) if whole else COLUMNS[index] for index in kept),
+        columns=tuple(COLUMNS[index] for index in kept),
         rows=tuple(tuple(row[index] for index in kept) for row in rows),
         notes=tuple(_notes(checks, names)),
     )
-
-
-def _as_stored(column: Column) -> Column:
-    """Differences are stored as fractions; only people are shown points."""
-    return dataclasses.replace(column, unit="fraction") if column.unit == "point" else column
 
 
 def _idle(name: str, index: int, rows: Sequence[tuple[Cell, ...]]) -> bool:

@@ -152,7 +152,7 @@ def _complain(reports: Sequence[Report]) -> None:
 
 def _summary(checks: Sequence[PeakCheck], files: int) -> str:
     tally = Tally(check.closure for check in checks)
-    parts = ", ".join(f"{count} {closure}" for closure, count in sorted(tally.items()))
+    parts = ", ".join(f"{closure}: {count}" for closure, count in sorted(tally.items()))
     launches = f"{len(checks)} launch" + ("" if len(checks) == 1 else "es")
     return f"{launches} in {files} file{'' if files == 1 else 's'}: {parts}"
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 
 from perfkit.model import Cell, Status, Table
+from perfkit.units import stored_unit
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # A spreadsheet takes text that starts so for a formula; a leading apostrophe makes it text (OWASP, "CSV
@@ -39,11 +40,12 @@ def _lines(table: Table) -> list[list[str]]:
     for index, column in enumerate(table.columns):
         cells = [row[index] for row in table.rows]
         mixed = any(cell.unit not in (None, column.unit) for cell in cells)
-        header.append(column.name if mixed or not column.unit else f"{column.name} [{column.unit}]")
+        unit = stored_unit(column.unit)
+        header.append(column.name if mixed or not unit else f"{column.name} [{unit}]")
         columns.append([_value(cell) for cell in cells])
         if mixed and not rows_carry_units:
             header.append(f"{column.name}.unit")
-            columns.append([column.unit if cell.unit is None else cell.unit for cell in cells])
+            columns.append([unit if cell.unit is None else stored_unit(cell.unit) for cell in cells])
         if any(cell.status is not Status.OK for cell in cells):
             header.append(f"{column.name}.status")
             columns.append([cell.status.value for cell in cells])

@@ -8,6 +8,7 @@ from typing import Any
 
 from perfkit import __version__
 from perfkit.model import Cell, Column, Table
+from perfkit.units import stored_unit
 
 SCHEMA_VERSION = 1
 
@@ -31,7 +32,7 @@ def _table(table: Table) -> dict[str, Any]:
         "title": table.title,
         **({"lead": list(table.lead)} if table.lead else {}),
         "columns": [
-            {"name": column.name, "title": column.title, "unit": column.unit, "doc": column.doc}
+            {"name": column.name, "title": column.title, "unit": stored_unit(column.unit), "doc": column.doc}
             for column in table.columns
         ],
         "rows": [
@@ -43,7 +44,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _cell(cell: Cell, column: Column) -> Mapping[str, Any]:
-    unit = column.unit if cell.unit is None else cell.unit
+    unit = stored_unit(column.unit if cell.unit is None else cell.unit)
     found: dict[str, Any] = {"value": cell.value, "unit": unit, "status": cell.status.value}
     if cell.text:
         found["text"] = cell.text

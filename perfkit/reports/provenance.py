@@ -11,7 +11,7 @@ from perfkit.model import RunRecord
 from perfkit.model.measurements import Measurements, Traced
 from perfkit.model.traced import TracedTable
 from perfkit.reports.article import inputs_of
-from perfkit.units import POINT, format_value
+from perfkit.units import format_value, stored_unit
 
 SCHEMA_VERSION = 1
 
@@ -56,7 +56,7 @@ def _entry(traced: Traced) -> dict[str, Any]:
     source = traced.source
     entry: dict[str, Any] = {
         "value": traced.value,
-        "unit": traced.unit,
+        "unit": stored_unit(traced.unit),
         "status": traced.status.value,
         "kind": source.kind,
         "formula": source.formula,
@@ -88,7 +88,7 @@ def _shown(traced: Traced) -> str:
         return f"{traced.status.value.replace('_', ' ')}" + (f" ({traced.reason})" if traced.reason else "")
     if isinstance(traced.value, str):
         return traced.value
-    exact = f"{traced.value!r} {'' if traced.unit == POINT else traced.unit}".rstrip()
+    exact = f"{traced.value!r} {stored_unit(traced.unit)}".rstrip()
     return f"{format_value(traced.value, traced.unit)}  [{exact}]"
 
 

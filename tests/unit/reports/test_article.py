@@ -93,7 +93,7 @@ def test_a_trace_shows_the_chain(measurements: Any) -> None:
     tables = article_tables(measurements)
     text = explain_trace(trace(measurements, tables, "model", "k2", "two_factor_error"))
     lines = text.splitlines()
-    assert lines[0] == "model:k2:two_factor_error = -20 points  [-0.2]"
+    assert lines[0] == "model:k2:two_factor_error = -20 points  [-0.2 fraction]"
     assert lines[1] == "  formula: two_factor_model - measured_share"
     assert "  issue_rate(k2, n=1000) = 40.0 %  [0.4 fraction]" in lines
     assert any(line.endswith("run/p.ncu-rep  sha256 " + "a" * 64) for line in lines)
