@@ -55,7 +55,7 @@ def article(
     ] = False,
     fmt: Annotated[str, typer.Option("--format", help="Format of what is printed on stdout.")] = "terminal",
 ) -> None:
-    """Make an article's tables and figures from runs: every cell can be traced.
+    """Make an article's tables and figures; every cell can be traced.
 
     Counters come from profile runs and reports, times and power from bench runs. With -o each table is
     written as Markdown, CSV, LaTeX and HTML, each figure as SVG and PNG, beside provenance.json; without it

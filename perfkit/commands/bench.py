@@ -69,8 +69,9 @@ def bench(
         Path | None, typer.Option("-o", "--output", help="Write the table to this file.")
     ] = None,
 ) -> None:
-    """Time kernels: median, SM clock, power, share of FP32 peak at that clock. Wrong results are not
-    timed.
+    """Time kernels: median, SM clock, power, share of FP32 peak.
+
+    The share is at the clock that ran. Wrong results are not timed.
     """
     from perfkit.commands import _bench_modes as modes
     from perfkit.commands import _bench_tables as tables

@@ -60,8 +60,9 @@ def explain(
     ] = "terminal",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.")] = None,
 ) -> None:
-    """Split a slowdown exactly into causes, with the counters that speak for each and the residual shown.
+    """Say why B is slower than A: an exact split into causes.
 
+    Each cause with the counters that speak for it, and the residual shown.
     Exits 2 with the reason where two launches must not be compared: different chips, problems or cache
     control, launches that were not collected, tensor-core work.
     """

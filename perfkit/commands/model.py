@@ -42,8 +42,9 @@ def model(
         Path | None, typer.Option("-o", "--output", help="Write the table to this file.")
     ] = None,
 ) -> None:
-    """Check issue rate x FMA share x active fraction against the measured share of FP32 peak, launch by
-    launch.
+    """Check the peak model against measurement, launch by launch.
+
+    Model: issue rate x FMA share x active fraction x lanes = share of FP32 peak.
     """
     from perfkit.analysis import peak_model
     from perfkit.analysis.metrics import load_metric_sets

@@ -25,8 +25,10 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "",
 ) -> None:
-    """Write one self-contained HTML page: bars, sortable counters, stalls, roofline, model check,
-    explanations, provenance. It loads nothing from anywhere and can be mailed.
+    """Write everything about a run into one HTML page.
+
+    Bars, sortable counters, stalls, roofline, model check, explanations, provenance. It loads nothing from
+    anywhere and can be mailed.
     """
     from perfkit.analysis.measurements import gather
     from perfkit.commands._inputs import choose_problem, read_inputs

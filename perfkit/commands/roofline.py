@@ -46,10 +46,10 @@ def roofline(
     ] = None,
     fmt: Annotated[str, typer.Option("--format", help="Format of the numbers on stdout.")] = "terminal",
 ) -> None:
-    """Draw the FP32 roofline of a run or report, at the clock that ran.
+    """Draw the FP32 roofline of a run or report.
 
-    Every ceiling says where it comes from: counters, device attributes, architecture, or measured (with
-    --measure). The figure's numbers are printed on stdout.
+    Peaks are at the clock that ran. Every ceiling says where it comes from: counters, device attributes,
+    architecture, or measured (with --measure). The figure's numbers are printed on stdout.
     """
     chosen = tuple(level.strip() for level in levels.split(",") if level.strip())
     unknown = [level for level in chosen if level not in _LEVELS]

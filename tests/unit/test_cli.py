@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from perfkit import __version__
 from perfkit.cli import COMMANDS
 
@@ -30,3 +32,9 @@ def test_an_unknown_command_is_wrong_usage() -> None:
     assert done.returncode == 2
     assert "No such command 'frobnicate'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_no_line_of_the_help_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = perfkit("--help").stdout.split("Commands:")[1].splitlines()
+    assert [line for line in lines if line.endswith("...")] == []
