@@ -16,6 +16,7 @@ from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, St
 _Grid = tuple[list[Column], list[tuple[Cell, ...]]]
 _SECTIONS = re.compile(r"--section \w+(?: --section \w+)*(?=`)")
 SIDE_BY_SIDE = 12  # up to so many launches become columns
+_HEADING = 32  # characters of a launch that head a column
 
 
 def report_names(paths: Iterable[str]) -> dict[str, str]:
@@ -40,10 +41,9 @@ def labels(launches: Sequence[Launch]) -> list[str]:
     result = []
     for label, one in zip(base, launches, strict=True):
         if seen[label] > 1:
-            index = f"{one.id.range}.{one.id.launch}" if one.id.range else f"{one.id.launch}"
             if len(reports) > 1:
                 label = f"{label} {Path(reports[one.id.report]).with_suffix('')}"
-            label = f"{label} #{index}"
+            label = f"{label} #{_index(one)}"
         result.append(label)
     return result
 
@@ -66,12 +66,11 @@ def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
     rows = []
     for one in evaluated:
         launch = one.launch
-        index = f"{launch.id.range}.{launch.id.launch}" if launch.id.range else str(launch.id.launch)
         duration = one.metrics.get("duration") or sets.evaluate(launch, ["duration"]).metrics["duration"]
         rows.append(
             (
                 *([Cell(reports[launch.id.report])] if several_reports else []),
-                Cell(index),
+                Cell(_index(launch)),
                 Cell(launch.label),
                 Cell(launch.problem),
                 Cell(launch.gpu),
@@ -125,6 +124,25 @@ def set_tables(
     return tables
 
 
+def _launch_columns(headings: Sequence[str], evaluated: Sequence[Evaluated]) -> list[Column]:
+    """A column a launch. A library's name of 80 characters is no heading: its start and the #index, by which
+    the launch table gives it whole (and `doc`, a tooltip where there are any).
+    """
+    columns = []
+    for number, (heading, one) in enumerate(zip(headings, evaluated, strict=True)):
+        title = heading
+        if len(heading) > _HEADING:
+            last = heading.rpartition(" #")
+            start = (last[0] if last[2].replace(".", "").isdigit() else heading)[: _HEADING - 10]
+            title = f"#{_index(one.launch)} {start.rstrip('_')}…"
+        columns.append(Column(f"launch_{number}", title, doc="" if title == heading else heading))
+    return columns
+
+
+def _index(launch: Launch) -> str:
+    return f"{launch.id.range}.{launch.id.launch}" if launch.id.range else str(launch.id.launch)
+
+
 def _beside(
     name: str,
     title: str,
@@ -136,7 +154,7 @@ def _beside(
     columns = (
         Column("metric", "metric"),
         Column("unit", "unit"),
-        *(Column(f"launch_{index}", heading) for index, heading in enumerate(headings)),
+        *_launch_columns(headings, evaluated),
     )
     kept, notes = _with_values(metrics, evaluated)
     rows = tuple(
@@ -286,7 +304,7 @@ def _raw_beside(names: Sequence[str], evaluated: Sequence[Evaluated], headings: 
     columns = (
         Column("counter", "counter"),
         Column("report_unit", "unit"),
-        *(Column(f"launch_{index}", heading) for index, heading in enumerate(headings)),
+        *_launch_columns(headings, evaluated),
     )
     rows = []
     for name in names:

@@ -64,6 +64,16 @@ def test_few_launches_stand_side_by_side_with_a_unit_column() -> None:
     assert any("stall_wait" in note and "`ncu --section WarpStateStats`" in note for note in empty.notes)
 
 
+def test_a_library_s_name_heads_a_column_by_its_start_and_index() -> None:
+    name = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8"
+    (table,) = set_tables(evaluated(launch(0, name), launch(1, name), launch(2, "a")), SETS, ["launch"])
+    assert [(column.title, column.doc) for column in table.columns[2:]] == [
+        ("#0 sm80_xmma_gemm_f32f32…", f"{name} #0"),
+        ("#1 sm80_xmma_gemm_f32f32…", f"{name} #1"),
+        ("a", ""),
+    ]
+
+
 def test_many_launches_are_rows() -> None:
     many = evaluated(*(launch(i) for i in range(SIDE_BY_SIDE + 1)))
     (table,) = set_tables(many, SETS, ["issue"])
