@@ -82,7 +82,7 @@ def test_the_list_in_the_docs_is_current(checks: list[PeakCheck]) -> None:
     assert _rows(text) == _rows(made), "see the page for the command that makes it"
     tally = Counter(str(check.closure) for check in checks)
     for closure, count in tally.items():
-        assert f"{count} {closure}" in text
+        assert f"{closure}: {count}" in text
 
 
 def _rows(text: str) -> list[str]:
