@@ -94,11 +94,6 @@ def _split(text: str) -> tuple[float, str]:
     return 1.0, text
 
 
-def takes_prefix(unit: str) -> bool:
-    """Whether values of `unit` are written with an SI prefix (s, Hz, byte, byte/s, ...)."""
-    return unit.partition("/")[0] in _PREFIXED
-
-
 def stored_unit(unit: str) -> str:
     """The unit for machines: a difference in points is stored as the fraction that it is."""
     return FRACTION if unit == POINT else unit

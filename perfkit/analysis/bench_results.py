@@ -5,9 +5,9 @@ through a command.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median as middle
 from types import MappingProxyType
 from typing import Any
 
@@ -61,9 +61,9 @@ def summarize_sensors(rounds: Sequence[Sequence[SensorSample]]) -> SensorSummary
     heat = [s.temperature for s in samples if s.temperature is not None]
     means = [mean for mean in map(_mean_power, rounds) if mean is not None]
     return SensorSummary(
-        sm_clock=middle(clocks) if clocks else None,
-        power=middle(powers) if powers else None,
-        mean_power=middle(means) if means else None,
+        sm_clock=statistics.median(clocks) if clocks else None,
+        power=statistics.median(powers) if powers else None,
+        mean_power=statistics.median(means) if means else None,
         temperature=max(heat) if heat else None,
         throttle=tuple(sorted({reason for s in samples for reason in s.throttle})),
         samples=len(samples),
@@ -219,7 +219,7 @@ def _notes(
     short_launch: float,
 ) -> list[str]:
     notes = []
-    if rounds[-1].stopped.startswith("time limit"):
+    if statistics.ran_out_of_time(rounds[-1].stopped):
         notes.append(rounds[-1].stopped)
     if time < short_launch:
         inner = rounds[0].inner
@@ -249,14 +249,11 @@ def comparison(
     pairs: PairSamples,
     *,
     size: Mapping[str, int] = MappingProxyType({}),
-    floor: float = statistics.FLOOR,
     handicap: float = 0.0,
     samples: str = "",
 ) -> PairComparison:
     """The verdict on B against A. See statistics.compare_pairs."""
-    import math
-
-    found = statistics.compare_pairs(pairs.a, pairs.b, pairs.a_first, pairs.a_cycles, pairs.b_cycles, floor)
+    found = statistics.compare_pairs(pairs.a, pairs.b, pairs.a_first, pairs.a_cycles, pairs.b_cycles)
     cycles = found.cycles
     return PairComparison(
         a=names[0],
@@ -272,7 +269,7 @@ def comparison(
         cycle_ratio=math.exp(cycles.value) if cycles else None,
         cycle_low=math.exp(cycles.low) if cycles else None,
         cycle_high=math.exp(cycles.high) if cycles else None,
-        floor=floor,
+        floor=statistics.FLOOR,
         a_time=statistics.median(pairs.a) / pairs.inner,
         b_time=statistics.median(pairs.b) / pairs.inner,
         a_clock=pairs.a_clock,
@@ -285,8 +282,6 @@ def comparison(
 
 def self_test(comparisons: Sequence[PairComparison], samples: str = "") -> SelfTest:
     """Verdicts over many comparisons of one kernel with itself (slowed by `handicap`) at one size."""
-    import math
-
     first = comparisons[0]
     verdicts = dict.fromkeys(("faster", "slower", "same", "ambiguous"), 0)
     for one in comparisons:

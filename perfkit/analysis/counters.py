@@ -11,47 +11,41 @@ from perfkit.model import Counter, Status
 # value, unit, instances: what travels from the reading process
 Raw = tuple[float | int | str | None, str, tuple[tuple[str | int, float], ...]]
 
-# Units that ncu writes -> (SI unit, multiply by, divide by). Dividing keeps 61312 ns / 1e9 exact to the
-# last digit.
-_UNITS: Final[Mapping[str, tuple[str, float, float]]] = {
-    "%": ("fraction", 1.0, 100.0),
-    "nsecond": ("s", 1.0, 1e9),
-    "ns": ("s", 1.0, 1e9),
-    "usecond": ("s", 1.0, 1e6),
-    "us": ("s", 1.0, 1e6),
-    "msecond": ("s", 1.0, 1e3),
-    "ms": ("s", 1.0, 1e3),
-    "second": ("s", 1.0, 1.0),
-    "s": ("s", 1.0, 1.0),
-    "hz": ("Hz", 1.0, 1.0),
-    "Hz": ("Hz", 1.0, 1.0),
-    "cycle/second": ("Hz", 1.0, 1.0),
-    "cycle/nsecond": ("Hz", 1e9, 1.0),
-    "cycle/usecond": ("Hz", 1e6, 1.0),
-    "Khz": ("Hz", 1e3, 1.0),
-    "Mhz": ("Hz", 1e6, 1.0),
-    "Ghz": ("Hz", 1e9, 1.0),
-    "Kbyte": ("byte", 1e3, 1.0),
-    "Mbyte": ("byte", 1e6, 1.0),
-    "Gbyte": ("byte", 1e9, 1.0),
-    "Tbyte": ("byte", 1e12, 1.0),
-    "Kbyte/block": ("byte/block", 1e3, 1.0),
-    "Ksector": ("sector", 1e3, 1.0),
-    "Kinst": ("inst", 1e3, 1.0),
-    "Kcycle": ("cycle", 1e3, 1.0),
+# Units that ncu writes -> (multiply by, divide by) to be in the SI unit. Dividing keeps 61312 ns / 1e9 exact
+# to the last digit.
+_UNITS: Final[Mapping[str, tuple[float, float]]] = {
+    "%": (1.0, 100.0),
+    "nsecond": (1.0, 1e9),
+    "ns": (1.0, 1e9),
+    "usecond": (1.0, 1e6),
+    "us": (1.0, 1e6),
+    "msecond": (1.0, 1e3),
+    "ms": (1.0, 1e3),
+    "second": (1.0, 1.0),
+    "s": (1.0, 1.0),
+    "hz": (1.0, 1.0),
+    "Hz": (1.0, 1.0),
+    "cycle/second": (1.0, 1.0),
+    "cycle/nsecond": (1e9, 1.0),
+    "cycle/usecond": (1e6, 1.0),
+    "Khz": (1e3, 1.0),
+    "Mhz": (1e6, 1.0),
+    "Ghz": (1e9, 1.0),
+    "Kbyte": (1e3, 1.0),
+    "Mbyte": (1e6, 1.0),
+    "Gbyte": (1e9, 1.0),
+    "Tbyte": (1e12, 1.0),
+    "Kbyte/block": (1e3, 1.0),
+    "Ksector": (1e3, 1.0),
+    "Kinst": (1e3, 1.0),
+    "Kcycle": (1e3, 1.0),
 }
 
 
 def to_si(value: float, unit: str) -> float:
     """`value`, which ncu gave in `unit`, in the SI unit; a percentage as a fraction."""
     known = _UNITS.get(unit)
-    return value if known is None else value * known[1] / known[2]
-
-
-def si_unit(unit: str) -> str:
-    """The SI unit for one of ncu's units; units that are no multiple of an SI unit stay as they are."""
-    known = _UNITS.get(unit)
-    return unit if known is None else known[0]
+    return value if known is None else value * known[0] / known[1]
 
 
 class CounterMap(Mapping[str, Counter]):

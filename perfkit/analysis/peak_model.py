@@ -27,7 +27,6 @@ CLOSES = 0.001  # fraction of peak: 0.1 point
 NEARLY = 0.005  # counters of different replay passes differ by about this
 TIMED = 0.01  # event timing runs at another moment, maybe at another clock
 
-FACTORS = ("issue_rate", "fma_share", "active_fraction", "lane_factor", "lane_fraction")
 _METRICS = (
     "issue_rate",
     "fma_share",

@@ -26,9 +26,9 @@ _OWN_RANGE = re.compile(r"perfkit:([^:]+):(.*)", re.DOTALL)
 _AGAIN = "Copy it again from where it was made (compare the sizes), or profile again."
 
 
-def read_report(path: str | Path, counters: Sequence[str] | None, *, isolate: bool = True) -> Report:
+def read_report(path: str | Path, counters: Sequence[str] | None) -> Report:
     """Read one file; see `read_reports`. Raises ReportError when no launch of it can be read."""
-    return read_reports([path], counters, isolate=isolate)[0]
+    return read_reports([path], counters)[0]
 
 
 def read_reports(

@@ -30,8 +30,12 @@ Floats = NDArray[np.float64]
 # process to the next.
 FLOOR = 0.005
 
+CONFIDENCE = 0.95
+
 # Fewer samples than this do not tell how they depend on each other.
 _LEAST_TO_CORRELATE = 50
+
+_TIME_LIMIT = "time limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +86,9 @@ class StopRule:
                     f"halves within {drift:.3%}"
                 )
         if elapsed >= self.most_time:
-            limit = f"time limit of {self.most_time:g} s reached before the estimate was good"
+            limit = f"{_TIME_LIMIT} of {self.most_time:g} s reached before the estimate was good"
             return f"{limit}: {self._lacking(times)}"
         return ""
-
-    def met(self, reason: str) -> bool:
-        """Whether `reason` says that the estimate is good, not that time ran out."""
-        return bool(reason) and not reason.startswith("time limit")
 
     def _lacking(self, times: Sequence[float]) -> str:
         if len(times) < self.least_samples:
@@ -99,6 +99,11 @@ class StopRule:
         if math.isnan(width):
             interval = f"no 95 % interval ({len(times)} samples that follow one another)"
         return f"{interval}, halves apart by {half_drift(times):.2%} (wanted {self.drift:.2%})"
+
+
+def ran_out_of_time(reason: str) -> bool:
+    """Whether a `StopRule.reason` says that time ran out before the estimate was good."""
+    return reason.startswith(_TIME_LIMIT)
 
 
 def median(values: Sequence[float]) -> float:
@@ -118,7 +123,7 @@ def last_three_quarters(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(values[len(values) // 4 :])
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+def median_interval(values: Sequence[float]) -> Estimate:
     """The median and its distribution-free interval between two order statistics.
 
     `values` in the order measured: N samples that depend on their neighbours tell as much as N /
@@ -131,7 +136,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Estima
     count = ordered.size
     centre = median(ordered.tolist())
     worth = int(count / correlation_time(data))
-    rank = _median_rank(worth, confidence)
+    rank = _median_rank(worth)
     if rank < 1:
         return Estimate(centre, math.nan, math.nan, count)
     rank = rank * count // worth
@@ -161,11 +166,11 @@ def correlation_time(values: Sequence[float] | Floats) -> float:
     return max(1.0, 1.0 + 2.0 * float(sums[: ends[0] if ends.size else None].sum()))
 
 
-def _median_rank(count: int, confidence: float) -> int:
+def _median_rank(count: int) -> int:
     """Largest rank r (from 1) so that [x(r), x(n+1-r)] holds the median with the confidence; 0 where
     none does.
     """
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     if count > 200:
         z = NormalDist().inv_cdf(1 - tail)
         return max(0, math.floor(count / 2 - z * math.sqrt(count) / 2))
@@ -210,7 +215,7 @@ def balanced(ratios: Floats, a_first: Sequence[bool]) -> Floats:
     return np.asarray((forward[:couples] + backward[:couples]) / 2, dtype=np.float64)
 
 
-def hodges_lehmann(values: Sequence[float] | Floats, confidence: float = 0.95) -> Estimate:
+def hodges_lehmann(values: Sequence[float] | Floats) -> Estimate:
     """Median of all Walsh averages (x_i + x_j) / 2, i <= j, with the interval of the Wilcoxon signed-rank
     test.
 
@@ -224,19 +229,19 @@ def hodges_lehmann(values: Sequence[float] | Floats, confidence: float = 0.95) -
     rows, columns = np.triu_indices(count)
     walsh = np.sort((data[rows] + data[columns]) / 2)
     centre = float(np.median(walsh))
-    rank = _signed_rank(count, confidence)
+    rank = _signed_rank(count)
     if rank < 1:
         return Estimate(centre, math.nan, math.nan, count)
     return Estimate(centre, float(walsh[rank - 1]), float(walsh[walsh.size - rank]), count)
 
 
 @lru_cache(maxsize=64)
-def _signed_rank(count: int, confidence: float) -> int:
+def _signed_rank(count: int) -> int:
     """Which Walsh average (from 1, from either end) bounds the interval; 0 where none does.
 
     Exact distribution of the signed-rank statistic up to 50 values, normal approximation above.
     """
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     if count > 50:
         z = NormalDist().inv_cdf(1 - tail)
         spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
@@ -269,7 +274,6 @@ def compare_pairs(
     a_first: Sequence[bool],
     a_cycles: Sequence[float] = (),
     b_cycles: Sequence[float] = (),
-    floor: float = FLOOR,
 ) -> PairVerdict:
     """The verdict on B against A from interleaved pairs (seconds; cycles).
 
@@ -281,13 +285,13 @@ def compare_pairs(
     cycles = None
     if len(a_cycles) and len(b_cycles):
         cycles = hodges_lehmann(balanced(log_ratios(a_cycles, b_cycles), a_first))
-    verdict, reason = _verdict(time, cycles, math.log1p(floor))
+    verdict, reason = _verdict(time, cycles)
     return PairVerdict(verdict, reason, time, cycles)
 
 
-def _verdict(time: Estimate, cycles: Estimate | None, limit: float) -> tuple[str, str]:
-    percent = f"{math.expm1(limit):.2g}".rstrip("0")
-    floor = f"the floor of {float(percent):.1%}"
+def _verdict(time: Estimate, cycles: Estimate | None) -> tuple[str, str]:
+    limit = math.log1p(FLOOR)
+    floor = f"the floor of {FLOOR:.1%}"
     if math.isnan(time.low):
         return "ambiguous", f"{time.samples} couples of pairs are too few for a 95 % interval (6 needed)"
     within = f"95 % interval {_percent(time.low)} to {_percent(time.high)}"

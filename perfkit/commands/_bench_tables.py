@@ -91,9 +91,11 @@ def results_table(results: Sequence[BenchResult], gpu: GpuInfo | None) -> Table:
 
 
 def _rule(result: BenchResult) -> str:
+    from perfkit.analysis.statistics import ran_out_of_time
+
     if result.protocol == "article":
         return "stopped by time; median of the last three quarters of each round, then over rounds"
-    if result.stopped.startswith("time limit"):
+    if ran_out_of_time(result.stopped):
         return "stopped by time, before the estimate was good: what is said to lack is below"
     return (
         "stopped when the 95 % interval of the median was within ±0.25 % and its two halves agreed within "

@@ -20,7 +20,6 @@ class VerdictKind(StrEnum):
     SLOWER = "slower"
     SAME = "same"
     AMBIGUOUS = "ambiguous"
-    NOT_COMPARABLE = "not comparable"
 
 
 @dataclass(frozen=True, slots=True)

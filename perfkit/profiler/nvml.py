@@ -149,7 +149,3 @@ class SensorLog:
                 return
             due = max(due + self._period, time.monotonic())
             self._stop.wait(max(0.0, due - time.monotonic()))
-
-    def between(self, start: float, end: float) -> list[SensorSample]:
-        """The samples taken from `start` to `end` (s, monotonic)."""
-        return [sample for sample in self.samples if start <= sample.time <= end]

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 # Okabe and Ito, "Color Universal Design" (2008): told apart with every common kind of colour blindness.
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 SKY, RED, YELLOW, GREY = "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C"
-PALETTE = (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)
 INK, FAINT, PAPER = "#1C2126", "#C9CED3", "#FFFFFF"
 # Behind words that may lie over a line of the grid: they stay readable.
 BACKED: dict[str, Any] = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.3, "alpha": 0.8}
