@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from perfkit.analysis.container import EXTENSIONS
 from perfkit.analysis.metrics import load_metric_sets
 from perfkit.analysis.reader import DURATIONS, IDENTITY, library
 from perfkit.analysis.report import read_reports
+from perfkit.model import REPORT_SUFFIXES
 
 LIMITS = {"overhead": 1.25, "jobs": 1.6, "linear": 1.5, "memory_mb": 1000.0}
 
@@ -32,7 +32,7 @@ def reports() -> list[Path]:
     folder = os.environ.get("PERFKIT_REPORTS")
     if not folder:
         sys.exit("set PERFKIT_REPORTS to a folder of reports")
-    return sorted(one for one in Path(folder).iterdir() if one.suffix in EXTENSIONS)
+    return sorted(one for one in Path(folder).iterdir() if one.suffix in REPORT_SUFFIXES)
 
 
 def bare(files: list[Path], counters: tuple[str, ...]) -> int:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.bench_api import bench, check_model, compare
 from perfkit.errors import PerfkitError, ReportError, UsageError
 from perfkit.gate_api import check
+from perfkit.model import REPORT_SUFFIXES
 from perfkit.profiling_api import profile
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from perfkit.model import Comparison, Evaluated, Launch, PeakLoss, Report, Table
 
 __all__ = ["Profile", "bench", "check", "check_model", "compare", "find_reports", "load", "profile"]
-
-_EXTENSIONS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 
 
 @dataclass(frozen=True)
@@ -238,13 +237,15 @@ def find_reports(target: str | Path) -> list[Path]:
     """
     path = Path(target)
     if path.is_dir():
-        found = sorted(one for one in path.rglob("*") if one.suffix.lower() in _EXTENSIONS and one.is_file())
+        found = sorted(
+            one for one in path.rglob("*") if one.suffix.lower() in REPORT_SUFFIXES and one.is_file()
+        )
         if not found:
             raise ReportError(
                 f"{path}: is a folder without reports", "Name a folder that holds .ncu-rep files."
             )
         return found
-    if path.exists() or (path.suffix.lower() in _EXTENSIONS and not glob.has_magic(str(target))):
+    if path.exists() or (path.suffix.lower() in REPORT_SUFFIXES and not glob.has_magic(str(target))):
         return [path]
     if glob.has_magic(str(target)):
         # Path.glob refuses absolute patterns.

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.errors import ReportError
+from perfkit.model import REPORT_SUFFIXES
 
-EXTENSIONS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 MAGIC = b"NVR\0"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+\.\d+ \(build \d+\))")
@@ -83,10 +83,10 @@ def check_kind(path: Path) -> None:
         ) from error
     if not start:
         raise ReportError(f"{path}: is empty (0 bytes)", _AGAIN)
-    if path.suffix.lower() not in EXTENSIONS:
+    if path.suffix.lower() not in REPORT_SUFFIXES:
         kind = "is an Nsight Compute report" if start[:4] in (MAGIC, _ZSTD_MAGIC) else _what_is(start)
         raise ReportError(
-            f"{path}: {kind}, and its name does not end in {', '.join(EXTENSIONS)}",
+            f"{path}: {kind}, and its name does not end in {', '.join(REPORT_SUFFIXES)}",
             f"Rename it to {path.stem}.ncu-rep if it is a report." if start[:4] == MAGIC else _NOT_A_REPORT,
         )
     if start[:4] == MAGIC or (start[:4] == _ZSTD_MAGIC):

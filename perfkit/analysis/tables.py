@@ -43,7 +43,7 @@ def labels(launches: Sequence[Launch]) -> list[str]:
         if seen[label] > 1:
             if len(reports) > 1:
                 label = f"{label} {Path(reports[one.id.report]).with_suffix('')}"
-            label = f"{label} #{_index(one)}"
+            label = f"{label} #{one.id.number}"
         result.append(label)
     return result
 
@@ -70,7 +70,7 @@ def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
         rows.append(
             (
                 *([Cell(reports[launch.id.report])] if several_reports else []),
-                Cell(_index(launch)),
+                Cell(launch.id.number),
                 Cell(launch.label),
                 Cell(launch.problem),
                 Cell(launch.gpu),
@@ -134,13 +134,9 @@ def _launch_columns(headings: Sequence[str], evaluated: Sequence[Evaluated]) -> 
         if len(heading) > _HEADING:
             last = heading.rpartition(" #")
             start = (last[0] if last[2].replace(".", "").isdigit() else heading)[: _HEADING - 10]
-            title = f"#{_index(one.launch)} {start.rstrip('_')}…"
+            title = f"#{one.launch.id.number} {start.rstrip('_')}…"
         columns.append(Column(f"launch_{number}", title, doc="" if title == heading else heading))
     return columns
-
-
-def _index(launch: Launch) -> str:
-    return f"{launch.id.range}.{launch.id.launch}" if launch.id.range else str(launch.id.launch)
 
 
 def _beside(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from perfkit.commands._console import warn
 from perfkit.commands._reading import reading
 from perfkit.errors import UsageError
+from perfkit.model import REPORT_SUFFIXES
 
 if TYPE_CHECKING:
     from perfkit.analysis.measurements import RunFile
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 MAX_JOBS = 4
 FEW = 4  # reports from which on a second reading process pays
-REPORT_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 
 
 @dataclass(frozen=True, slots=True)

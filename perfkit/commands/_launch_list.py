@@ -7,7 +7,6 @@ from pathlib import Path
 from perfkit.model import Cell, Column, Launch, Table
 
 _TIME = "gpu__time_duration.sum"
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def launch_list(report: Path) -> tuple[Table, int]:
@@ -50,10 +49,12 @@ def launch_list(report: Path) -> tuple[Table, int]:
 
 
 def _seconds(launch: Launch) -> float:
+    from perfkit.analysis.counters import to_si
+
     counter = launch.counters.get(_TIME)
     if counter is None or not isinstance(counter.value, (int, float)):
         return 0.0
-    return counter.value * _SECONDS.get(counter.unit.replace("econd", ""), 1e-9)
+    return to_si(counter.value, counter.unit)
 
 
 def _dimensions(sides: tuple[int, int, int] | None) -> str:

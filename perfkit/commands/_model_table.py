@@ -120,12 +120,8 @@ def _numbers(launches: Sequence[LaunchId]) -> str:
             spans[-1].append(launch)
         else:
             spans.append([launch])
-    ends = [dict.fromkeys(_inside(one) for one in (span[0], span[-1])) for span in spans]
+    ends = [dict.fromkeys(one.number for one in (span[0], span[-1])) for span in spans]
     return ", ".join("-".join(end) for end in ends)
-
-
-def _inside(launch: LaunchId) -> str:
-    return f"{launch.launch}" if launch.range == 0 else f"{launch.range}.{launch.launch}"
 
 
 def peak_table(checks: Sequence[PeakCheck], *, whole: bool = False) -> Table:
@@ -179,8 +175,8 @@ def _row(check: PeakCheck, names: Mapping[str, str]) -> tuple[Cell, ...]:
 
 
 def _where(check: PeakCheck, names: Mapping[str, str]) -> str:
-    inside = _inside(check.launch)
-    return f"{names[check.launch.report]}:{inside}" if len(names) > 1 else inside
+    number = check.launch.number
+    return f"{names[check.launch.report]}:{number}" if len(names) > 1 else number
 
 
 def _report_names(checks: Sequence[PeakCheck]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from perfkit.commands._console import note, warn
 from perfkit.errors import ReportError, UsageError
+from perfkit.model import REPORT_SUFFIXES
 
 if TYPE_CHECKING:
     from perfkit.analysis.compare import Origin
@@ -135,7 +136,7 @@ def _candidates(sources: Sources, text: str) -> list[Chosen]:
     left, colon, right = ("", "", text) if "::" in text else text.rpartition(":")
     if colon and Path(left).is_file():
         return _of_report(sources, Path(left), right, text)
-    if colon and left.endswith((".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")):
+    if colon and left.endswith(REPORT_SUFFIXES):
         raise ReportError(f"{left} does not exist", "Give the path of a report and a launch: REPORT:LAUNCH.")
     if not colon and (text in ("latest", "recorded") or path.is_dir()):
         raise UsageError(f"{text} is a run and no kernel", f"Name a kernel of it: {text}:KERNEL.")
@@ -176,10 +177,8 @@ def _listed(launches: Sequence[Evaluated], most: int = 8) -> str:
 
     said = []
     for one in launches[:most]:
-        identity = one.launch.id
-        number = f"{identity.range}.{identity.launch}" if identity.range else str(identity.launch)
         problem = f" {one.launch.problem}" if one.launch.problem else ""
-        said.append(f"{number} ({shorten(one.launch.label, 60)}{problem})")
+        said.append(f"{one.launch.id.number} ({shorten(one.launch.label, 60)}{problem})")
     rest = len(launches) - most
     return ", ".join(said) + (f" and {rest} more" if rest > 0 else "")
 

@@ -79,10 +79,9 @@ def bench(
     from perfkit.kernels.cuda_driver import first_gpu
     from perfkit.kernels.sizes import parse_sizes
     from perfkit.profiler.session import build_all, select
-    from perfkit.reports import FORMATS
+    from perfkit.reports import check_format
 
-    if output_format not in FORMATS:
-        raise UsageError(f"unknown format {output_format!r}", f"Formats: {', '.join(FORMATS)}.")
+    check_format(output_format)
     _check_output(output)
     slow_down = modes.parse_handicap(handicap, aa)
     wanted = select(kernels, parse_sizes(n or (), size or ()), blocks_per_sm or (None,))

@@ -46,10 +46,9 @@ def check(
     from perfkit.analysis import rules as gate
     from perfkit.analysis.metrics import load_metric_sets
     from perfkit.commands._sides import Sources
-    from perfkit.reports import FORMATS
+    from perfkit.reports import check_format
 
-    if output_format not in FORMATS:
-        raise UsageError(f"unknown format {output_format!r}", f"Formats: {', '.join(FORMATS)}.")
+    check_format(output_format)
     known = gate.load_rules(rules, load_metric_sets().metrics)
     counters = tuple(rule.metric for rule in known.rules if "__" in rule.metric)
     launches = _launches(Sources(counters=counters), runs)

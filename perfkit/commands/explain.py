@@ -67,10 +67,9 @@ def explain(
     control, launches that were not collected, tensor-core work.
     """
     from perfkit.commands._sides import Sources, choose
-    from perfkit.reports import FORMATS
+    from perfkit.reports import check_format
 
-    if output_format not in FORMATS:
-        raise UsageError(f"unknown format {output_format!r}", f"Formats: {', '.join(FORMATS)}.")
+    check_format(output_format)
     if figure is not None and figure.suffix not in FIGURES:
         raise UsageError(
             f"cannot draw {figure}: its suffix is not .svg or .png", "Name it FILE.svg or FILE.png."

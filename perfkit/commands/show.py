@@ -12,12 +12,13 @@ import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
 from perfkit.errors import CheckFailedError, PerfkitError, ReportError, UsageError
+from perfkit.reports import FORMATS
 
 if TYPE_CHECKING:
     from perfkit.api import Profile
     from perfkit.model import Evaluated, Report, Table
 
-_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html", "parquet")
+_FORMATS = (*FORMATS, "parquet")
 
 
 def show(

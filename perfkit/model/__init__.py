@@ -27,13 +27,14 @@ from perfkit.model.explain import (
     WaterfallStep,
 )
 from perfkit.model.kernels import Argument, BuildResult, KernelSpec, LoopMix
-from perfkit.model.report import Report
+from perfkit.model.report import REPORT_SUFFIXES, Report
 from perfkit.model.rules import Finding, Rule, RuleOutcome
 from perfkit.model.runs import GpuInfo, KernelRun, RunRecord, Verification
 from perfkit.model.table import Cell, Column, Table
 from perfkit.model.values import Counter, Dim3, Evaluated, Launch, LaunchId, MetricValue, Status
 
 __all__ = [
+    "REPORT_SUFFIXES",
     "Argument",
     "Batch",
     "BenchResult",

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from perfkit.model.values import Launch
 
+REPORT_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

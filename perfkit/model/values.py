@@ -67,10 +67,13 @@ class LaunchId:
     range: int
     launch: int
 
+    @property
+    def number(self) -> str:
+        """The launch within its report: "3", or "1.3" in a range other than the first."""
+        return f"{self.range}.{self.launch}" if self.range else str(self.launch)
+
     def __str__(self) -> str:
-        return (
-            f"{self.report}:{self.launch}" if self.range == 0 else f"{self.report}:{self.range}.{self.launch}"
-        )
+        return f"{self.report}:{self.number}"
 
 
 @dataclass(frozen=True, slots=True)

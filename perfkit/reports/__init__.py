@@ -17,13 +17,18 @@ SUFFIXES = {"terminal": "txt", "markdown": "md", "csv": "csv", "json": "json", "
 _MODULES = {"json": "json_tables", "csv": "csv_tables"}
 
 
+def check_format(fmt: str) -> None:
+    """Raises UsageError for a format that is not one of FORMATS: before a command works for minutes."""
+    if fmt not in FORMATS:
+        raise UsageError(f"unknown format {fmt!r}", f"Formats: {', '.join(FORMATS)}.")
+
+
 def render(tables: Sequence[Table], fmt: str, *, width: int = 100, color: bool = False) -> str:
     """`tables` as text in a format of FORMATS; `width` (columns) and `color` matter to the terminal only.
 
     Raises UsageError for an unknown format.
     """
-    if fmt not in FORMATS:
-        raise UsageError(f"unknown format {fmt!r}", f"Formats: {', '.join(FORMATS)}.")
+    check_format(fmt)
     module = import_module(f"perfkit.reports.{_MODULES.get(fmt, fmt)}")
     text: str = module.render(tables, width=width, color=color)
     return text
