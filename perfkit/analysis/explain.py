@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perfkit.analysis import compare, decomposition, evidence, factors, sentences
 from perfkit.analysis import opcode_classes as opcodes
-from perfkit.analysis.facts import COUNTERS, facts_of, facts_of_pair
+from perfkit.analysis.facts import facts_of, facts_of_pair
 from perfkit.errors import UsageError
 from perfkit.model import (
     Comparison,
@@ -26,8 +26,6 @@ from perfkit.model import (
 
 _LONG = 72  # characters of a name that a title and a sentence may hold
 _SHORT = 40  # characters of a name that still make a column's title
-
-__all__ = ["COUNTERS", "explain", "explain_alone", "waterfall", "waterfall_alone"]
 
 
 def explain(

@@ -5,41 +5,63 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from perfkit.analysis import opcode_classes as opcodes
+from perfkit.analysis.opcode_counts import PER_OPCODE
 from perfkit.model import Evaluated, Launch, Status
 
 NAN = float("nan")
 _STALL = "stall_"
-_NO_STALL = ("selected", "not_selected")  # scheduler states: the warp could issue
+NO_STALL = ("selected", "not_selected")  # scheduler states: the warp could issue
 
-# Counters that the explanation reads itself, beside the metrics of the fixed sets.
-COUNTERS = (
-    "smsp__cycles_elapsed.sum",
-    "smsp__cycles_elapsed.avg",
-    "smsp__cycles_elapsed.avg.per_second",
-    "smsp__cycles_active.sum",
-    "smsp__issue_active.sum",
-    "sass__inst_executed_per_opcode",
-    "sm__inst_executed_pipe_tensor.sum",
-    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
-    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+# Class -> counters, the first that is held answers (L1 makes one request of a global access); thread-
+# level counters count the 32 lanes of a warp.
+_BY_COUNTER: Mapping[str, tuple[str, ...]] = {
+    opcodes.GLOBAL_LOAD: (
+        "smsp__inst_executed_op_global_ld.sum",
+        "smsp__sass_inst_executed_op_global_ld.sum",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    ),
+    opcodes.GLOBAL_STORE: (
+        "smsp__inst_executed_op_global_st.sum",
+        "smsp__sass_inst_executed_op_global_st.sum",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    ),
+    opcodes.SHARED_LOAD: (
+        "smsp__inst_executed_op_shared_ld.sum",
+        "smsp__sass_inst_executed_op_shared_ld.sum",
+    ),
+    opcodes.SHARED_STORE: (
+        "smsp__inst_executed_op_shared_st.sum",
+        "smsp__sass_inst_executed_op_shared_st.sum",
+    ),
+}
+_FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+_FP32 = (
     "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
     "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
-    "smsp__inst_executed_op_global_ld.sum",
-    "smsp__inst_executed_op_global_st.sum",
-    "smsp__inst_executed_op_shared_ld.sum",
-    "smsp__inst_executed_op_shared_st.sum",
-    "smsp__sass_inst_executed_op_global_ld.sum",
-    "smsp__sass_inst_executed_op_global_st.sum",
-    "smsp__sass_inst_executed_op_shared_ld.sum",
-    "smsp__sass_inst_executed_op_shared_st.sum",
-    "smsp__inst_executed_pipe_alu.sum",
-    "smsp__inst_executed_pipe_fma.sum",
-    "launch__sm_count",
-    "device__attribute_multiprocessor_count",
-    "launch__shared_mem_config_size",
 )
+_ALU, _FMA_PIPE = "smsp__inst_executed_pipe_alu.sum", "smsp__inst_executed_pipe_fma.sum"
+
+# Counters that add up over the kernels of one call.
+ADDITIVE = (
+    "smsp__cycles_elapsed.sum",
+    "smsp__cycles_elapsed.avg",
+    "smsp__cycles_active.sum",
+    "smsp__issue_active.sum",
+    "sm__inst_executed_pipe_tensor.sum",
+    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+    _FFMA,
+    *_FP32,
+    *chain.from_iterable(_BY_COUNTER.values()),
+    _ALU,
+    _FMA_PIPE,
+)
+CLOCK = "smsp__cycles_elapsed.avg.per_second"
+_SM_COUNTS = ("launch__sm_count", "device__attribute_multiprocessor_count")
+# Counters that the explanation reads itself, beside the metrics of the fixed sets.
+COUNTERS = (*ADDITIVE, CLOCK, PER_OPCODE, *_SM_COUNTS, "launch__shared_mem_config_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,7 @@ def facts_of(evaluated: Evaluated, *, opcodes_held: bool = True) -> Facts:
     """
     launch = evaluated.launch
     duration = evaluated.number("duration")
-    clock = first(counter(launch, "smsp__cycles_elapsed.avg.per_second"), evaluated.number("sm_clock"))
+    clock = first(counter(launch, CLOCK), evaluated.number("sm_clock"))
     total = counter(launch, "smsp__cycles_elapsed.sum")
     smsps = _smsps(launch, total)
     cycles = first(counter(launch, "smsp__cycles_elapsed.avg"), total / smsps, duration * clock)
@@ -117,7 +139,7 @@ def facts_of(evaluated: Evaluated, *, opcodes_held: bool = True) -> Facts:
         active=active,
         warps=evaluated.number("active_warps_per_scheduler"),
         theoretical_warps=_theoretical_warps(evaluated),
-        stalls=_stalls(evaluated),
+        stalls=stalls_of(evaluated),
         not_selected=evaluated.number(_STALL + "not_selected"),
         classes=_classes(launch, evaluated.number("instructions"), opcodes_held),
         by_opcode=opcodes_held and bool(opcode_counts(launch)),
@@ -146,9 +168,7 @@ def _smsps(launch: Launch, total: float) -> float:
     if total > 0 and cycles > 0:
         return total / cycles
     # Four sub-partitions an SM on every architecture since Volta (Nsight Compute guide, hardware model).
-    return 4 * first(
-        counter(launch, "launch__sm_count"), counter(launch, "device__attribute_multiprocessor_count")
-    )
+    return 4 * first(*(counter(launch, name) for name in _SM_COUNTS))
 
 
 def _theoretical_warps(evaluated: Evaluated) -> float:
@@ -156,19 +176,20 @@ def _theoretical_warps(evaluated: Evaluated) -> float:
     return blocks * math.ceil(size / 32) / 4 if blocks > 0 and size > 0 else NAN
 
 
-def _stalls(evaluated: Evaluated) -> dict[str, float]:
+def stalls_of(evaluated: Evaluated) -> dict[str, float]:
+    """Cycles per issue by stall reason, of those that have a value."""
     return {
         name.removeprefix(_STALL): metric.number
         for name, metric in evaluated.metrics.items()
         if name.startswith(_STALL)
-        and name.removeprefix(_STALL) not in _NO_STALL
+        and name.removeprefix(_STALL) not in NO_STALL
         and not math.isnan(metric.number)
     }
 
 
 def opcode_counts(launch: Launch) -> dict[str, float]:
     """Warp instructions by opcode, {} where the report does not hold them."""
-    held = launch.counters.get("sass__inst_executed_per_opcode")
+    held = launch.counters.get(PER_OPCODE)
     return {str(opcode): float(count) for opcode, count in held.instances} if held is not None else {}
 
 
@@ -184,36 +205,6 @@ def _classes(launch: Launch, total: float, opcodes_held: bool) -> dict[str, floa
     if counts and missing > 0:
         counts[opcodes.OTHER] = counts.get(opcodes.OTHER, 0.0) + missing
     return counts
-
-
-# Class -> counters, the first that is held answers (L1 makes one request of a global access); thread-
-# level counters count the 32 lanes of a warp.
-_BY_COUNTER: Mapping[str, tuple[str, ...]] = {
-    opcodes.GLOBAL_LOAD: (
-        "smsp__inst_executed_op_global_ld.sum",
-        "smsp__sass_inst_executed_op_global_ld.sum",
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    ),
-    opcodes.GLOBAL_STORE: (
-        "smsp__inst_executed_op_global_st.sum",
-        "smsp__sass_inst_executed_op_global_st.sum",
-        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    ),
-    opcodes.SHARED_LOAD: (
-        "smsp__inst_executed_op_shared_ld.sum",
-        "smsp__sass_inst_executed_op_shared_ld.sum",
-    ),
-    opcodes.SHARED_STORE: (
-        "smsp__inst_executed_op_shared_st.sum",
-        "smsp__sass_inst_executed_op_shared_st.sum",
-    ),
-}
-_FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-_FP32 = (
-    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
-    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
-)
-_ALU, _FMA_PIPE = "smsp__inst_executed_pipe_alu.sum", "smsp__inst_executed_pipe_fma.sum"
 
 
 def _classes_by_counter(launch: Launch) -> dict[str, float]:

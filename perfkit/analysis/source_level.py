@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from perfkit.analysis.facts import NO_STALL
 from perfkit.analysis.source_reader import Instruction
 from perfkit.model import SourceLine
 
-_NO_STALL = ("selected", "not_selected")
 _LEAST = 0.005  # parts of A's time: what grew by less is no news
 _EXACT = 10_000_000  # pairs of instructions
 _PREDICATE = re.compile(r"@!?U?P\w+\s+")
@@ -51,7 +51,7 @@ def compare_source(
 
 
 def _stalled(one: Instruction) -> dict[str, float]:
-    return {reason: count for reason, count in one.samples.items() if reason not in _NO_STALL and count > 0}
+    return {reason: count for reason, count in one.samples.items() if reason not in NO_STALL and count > 0}
 
 
 def _total(found: Sequence[Instruction]) -> float:

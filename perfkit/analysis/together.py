@@ -8,10 +8,10 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from perfkit.analysis.facts import Facts, facts_of, opcode_counts
+from perfkit.analysis.facts import ADDITIVE, CLOCK, Facts, facts_of, opcode_counts
+from perfkit.analysis.opcode_counts import PER_OPCODE
 from perfkit.model import Counter, Evaluated, MetricValue
 
-_OPCODES = "sass__inst_executed_per_opcode"
 _ADDED = (
     "duration",
     "instructions",
@@ -20,25 +20,6 @@ _ADDED = (
     "dram_read_bytes",
     "dram_write_bytes",
 )
-_COUNTERS_ADDED = (
-    "smsp__cycles_elapsed.sum",
-    "smsp__cycles_elapsed.avg",
-    "smsp__cycles_active.sum",
-    "smsp__issue_active.sum",
-    "sm__inst_executed_pipe_tensor.sum",
-    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
-    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
-    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
-    "smsp__inst_executed_op_global_ld.sum",
-    "smsp__inst_executed_op_global_st.sum",
-    "smsp__inst_executed_op_shared_ld.sum",
-    "smsp__inst_executed_op_shared_st.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-)
-_CLOCK = "smsp__cycles_elapsed.avg.per_second"
-
 Weight = Callable[[Facts], float]
 
 
@@ -106,17 +87,19 @@ def _active_cycles(one: Facts) -> float:
 
 def _counters(launches: Sequence[Evaluated], facts: Sequence[Facts]) -> dict[str, Counter]:
     found: dict[str, Counter] = {}
-    for name in _COUNTERS_ADDED:
+    for name in ADDITIVE:
         held = [one.launch.counters.get(name) for one in launches]
         values = [c.value for c in held if c is not None and isinstance(c.value, (int, float))]
         if len(values) == len(launches):
             found[name] = Counter(name, sum(values), "")
     cycles, seconds = sum(one.cycles for one in facts), sum(one.duration for one in facts)
     if cycles > 0 and seconds > 0:
-        found[_CLOCK] = Counter(_CLOCK, cycles / seconds, "hz")
+        found[CLOCK] = Counter(CLOCK, cycles / seconds, "hz")
     counts = [opcode_counts(one.launch) for one in launches]
     if all(counts):
         names = dict.fromkeys(name for one in counts for name in one)
         instances = tuple((name, sum(one.get(name, 0.0) for one in counts)) for name in names)
-        found[_OPCODES] = Counter(_OPCODES, sum(count for _, count in instances), "inst", instances=instances)
+        found[PER_OPCODE] = Counter(
+            PER_OPCODE, sum(count for _, count in instances), "inst", instances=instances
+        )
     return found

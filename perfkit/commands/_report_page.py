@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from perfkit.model.traced import Roofline
 
 MAX_EXPLANATIONS = 24
-_STALL = "stall_"
-_NO_STALL = ("stall_selected", "stall_not_selected")
 
 
 def counters_to_read() -> tuple[str, ...]:
     """What the sections need beside the fixed metric sets."""
-    from perfkit.analysis import explain, peak_model, roofline
+    from perfkit.analysis import facts, peak_model, roofline
 
-    return (*roofline.COUNTERS, *explain.COUNTERS, *peak_model.counters())
+    return (*roofline.COUNTERS, *facts.COUNTERS, *peak_model.counters())
 
 
 def build_page(inputs: Inputs, measurements: Measurements, problem: str, title: str) -> ReportPage:
@@ -109,12 +107,10 @@ def _bars(measurements: Measurements) -> Iterator[BarChart]:
 
 
 def _stalls(evaluated: Sequence[Evaluated], headings: Sequence[str]) -> Iterator[StallRow]:
+    from perfkit.analysis.facts import stalls_of
+
     for item, heading in zip(evaluated, headings, strict=True):
-        stalls = tuple(
-            (name.removeprefix(_STALL), metric.number)
-            for name, metric in item.metrics.items()
-            if name.startswith(_STALL) and name not in _NO_STALL and metric.number > 0
-        )
+        stalls = tuple((reason, value) for reason, value in stalls_of(item).items() if value > 0)
         if stalls:
             problem = item.launch.problem
             yield StallRow(heading.removesuffix(f" {problem}") if problem else heading, stalls, problem)
