@@ -113,7 +113,7 @@ def bench_result(
     each round ran.
 
     Article protocol: median of the last three quarters of each round, then the median over rounds. Quick:
-    median of all. share of peak = FLOPs / (time x SMs x FP32 lanes an SM x 2 x SM clock), design.md 6.
+    median of all. share of peak = FLOPs / (time x SMs x FP32 lanes an SM x 2 x SM clock).
     """
     article = protocol == "article"
     kept = [statistics.last_three_quarters(r.times) if article else r.times for r in rounds]

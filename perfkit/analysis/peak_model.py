@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from perfkit.analysis.definitions import load_devices
+from perfkit.analysis.facts import counter, first
 from perfkit.analysis.metrics import MetricSets, load_metric_sets
 from perfkit.analysis.timings import COLD, Key, cache_of, profiled_caches, timings
 from perfkit.model import Launch, MetricValue, RunRecord, Status
@@ -73,10 +74,8 @@ def check_launches(
 ) -> list[PeakCheck]:
     """One check a launch, in order; every launch is in the result.
 
-    `flops` and `timed` are by (label, problem). Both speak of all launches of
-    a label together, so they are used only where the label has one launch in
-    its report (a library call may make
-    several).
+    `flops` and `timed` are by (label, problem). Both speak of all launches of a label together, so they are
+    used only where the label has one launch in its report (a library call may make several).
     """
     sets = sets or load_metric_sets()
     # Within a report only: the same kernel in another report is another measurement of it.
@@ -165,9 +164,9 @@ def _work_share(launch: Launch, metrics: Mapping[str, MetricValue], flops: float
     """FLOPs / (ncu's time x SMs x FP32 lanes an SM x 2 x ncu's clock)."""
     if not flops:
         return None
-    lanes = metrics["fp32_lanes_per_smsp"].number * _counter(launch, _SCHEDULERS, 4.0)
+    lanes = metrics["fp32_lanes_per_smsp"].number * first(counter(launch, _SCHEDULERS), 4.0)
     cycles = metrics["duration"].number * metrics["sm_clock"].number
-    peak = 2 * _counter(launch, _SMS) * lanes * cycles
+    peak = 2 * counter(launch, _SMS) * lanes * cycles
     return _known(flops / peak) if peak > 0 else None
 
 
@@ -217,8 +216,8 @@ def _why_open(launch: Launch, full: float, counted: float | None, work: float | 
     """What the counters say about a residual; "counters of different passes" where they say nothing
     else.
     """
-    executed = _counter(launch, _EXECUTED)
-    issued = next((v for v in (_counter(launch, name) for name in _ISSUED) if v > 0), math.nan)
+    executed = counter(launch, _EXECUTED)
+    issued = next((v for v in (counter(launch, name) for name in _ISSUED) if v > 0), math.nan)
     told = []
     excess = issued / executed - 1 if executed > 0 else math.nan
     if abs(excess) * full > CLOSES / 2:
@@ -285,12 +284,6 @@ def _sources(records: Iterable[RunRecord]) -> dict[Key, tuple[Any, ...]]:
 
 def _differ(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> bool:
     return one is not None and other is not None and one != other
-
-
-def _counter(launch: Launch, name: str, default: float = math.nan) -> float:
-    counter = launch.counters.get(name)
-    value = counter.value if counter is not None else None
-    return float(value) if isinstance(value, (int, float)) else default
 
 
 def _known(value: float) -> float | None:

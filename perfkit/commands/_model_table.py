@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from perfkit.analysis.peak_model import TIMED
+from perfkit.analysis.tables import report_names
 from perfkit.analysis.timings import COLD, HOT
 from perfkit.model import Cell, Column, LaunchId, MetricValue, Status, Table
 from perfkit.model.peak import Closure, PeakCheck
@@ -81,7 +80,7 @@ def untold_table(checks: Sequence[PeakCheck]) -> Table:
     groups: dict[tuple[str, Closure, str], list[PeakCheck]] = {}
     for check in checks:
         groups.setdefault((check.launch.report, check.closure, check.reason), []).append(check)
-    names = _report_names(checks)
+    names = report_names(check.launch.report for check in checks)
     needed = {
         f"{_said(name)}: {value.reason}": None
         for check in checks
@@ -126,7 +125,7 @@ def _numbers(launches: Sequence[LaunchId]) -> str:
 
 def peak_table(checks: Sequence[PeakCheck], *, whole: bool = False) -> Table:
     """One row a launch; the reasons are in the notes. `whole`: with the columns that say nothing here."""
-    names = _report_names(checks)
+    names = report_names(check.launch.report for check in checks)
     rows = [_row(check, names) for check in checks]
     if whole:
         rows = [
@@ -177,16 +176,6 @@ def _row(check: PeakCheck, names: Mapping[str, str]) -> tuple[Cell, ...]:
 def _where(check: PeakCheck, names: Mapping[str, str]) -> str:
     number = check.launch.number
     return f"{names[check.launch.report]}:{number}" if len(names) > 1 else number
-
-
-def _report_names(checks: Sequence[PeakCheck]) -> dict[str, str]:
-    """Reports by their file names; with the folder where two share a name, as the reports of runs do."""
-    paths = {check.launch.report: Path(check.launch.report) for check in checks}
-    shared = Counter(path.name for path in paths.values())
-    return {
-        report: path.name if shared[path.name] == 1 else f"{path.parent.name}/{path.name}"
-        for report, path in paths.items()
-    }
 
 
 def _factor(value: MetricValue) -> Cell:

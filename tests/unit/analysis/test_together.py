@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from perfkit.analysis.explain import explain
 from perfkit.analysis.facts import facts_of
 from perfkit.analysis.together import together
+from perfkit.model import Counter
 from tests.unit.analysis.launches import launch
 
 made_up = st.fixed_dictionaries(
@@ -48,3 +50,22 @@ def test_twice_the_same_kernel_is_the_kernel_twice() -> None:
 def test_what_has_no_meaning_over_several_is_left_out() -> None:
     whole = together([launch(registers_per_thread=32.0), launch(registers_per_thread=64.0, number=1)])
     assert not {"registers_per_thread", "blocks_per_sm", "block_size"} & set(whole.metrics)
+
+
+def test_every_class_that_a_counter_tells_adds_up() -> None:
+    counts = {
+        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 3200.0,
+        "smsp__sass_inst_executed_op_global_ld.sum": 20.0,
+        "smsp__inst_executed_pipe_alu.sum": 70.0,
+    }
+    more = {name: Counter(name, value, "inst") for name, value in counts.items()}
+    one = launch()
+    counted = dataclasses.replace(
+        one, launch=dataclasses.replace(one.launch, counters={**one.launch.counters, **more})
+    )
+    whole = facts_of(together([counted, counted]), opcodes_held=False).classes
+    assert {name: whole[name] for name in ("fma", "global_load", "alu_pipe")} == {
+        "fma": 200.0,
+        "global_load": 40.0,
+        "alu_pipe": 140.0,
+    }
