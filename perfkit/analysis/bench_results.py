@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -50,7 +50,6 @@ class Subject:
     fp32: bool = True
     blocks_per_sm: int | None = None
     verification: Verification | None = None
-    notes: tuple[str, ...] = field(default=())
 
 
 def summarize_sensors(rounds: Sequence[Sequence[SensorSample]]) -> SensorSummary:
@@ -156,7 +155,6 @@ def bench_result(
         throttle_reasons=summary.throttle,
         samples=samples,
         notes=(
-            *subject.notes,
             *_scatter(quarter, time, three_quarters),
             *_notes(subject, time, rounds, summary, device, short_launch),
         ),
@@ -186,7 +184,6 @@ def failed_result(subject: Subject, *, protocol: str, cache: str) -> BenchResult
         **_identity(subject, protocol, cache),
         time=None,
         stopped="not timed: verification failed",
-        notes=subject.notes,
     )
 
 
@@ -280,7 +277,7 @@ def comparison(
     )
 
 
-def self_test(comparisons: Sequence[PairComparison], samples: str = "") -> SelfTest:
+def self_test(comparisons: Sequence[PairComparison]) -> SelfTest:
     """Verdicts over many comparisons of one kernel with itself (slowed by `handicap`) at one size."""
     first = comparisons[0]
     verdicts = dict.fromkeys(("faster", "slower", "same", "ambiguous"), 0)
@@ -302,7 +299,7 @@ def self_test(comparisons: Sequence[PairComparison], samples: str = "") -> SelfT
         median_half_width=statistics.median(widths),
         largest_ratio=max((one.ratio for one in comparisons), key=lambda ratio: abs(ratio / target - 1)),
         gpu_seconds=sum(one.pairs * one.inner * (one.a_time + one.b_time) for one in comparisons),
-        samples=samples,
+        samples=first.samples,
     )
 
 

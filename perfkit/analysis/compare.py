@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from types import MappingProxyType
 from typing import Any
 
@@ -203,7 +204,7 @@ def judge(times_a: Sequence[float], times_b: Sequence[float], cycles_a: float, c
     less often than 5 % (exact rank-sum test), the medians are 0.5 % apart and the cycles agree. One launch:
     3 % apart.
     """
-    median_a, median_b = _median(times_a), _median(times_b)
+    median_a, median_b = median(times_a), median(times_b)
     change = math.log(median_b / median_a)
     in_cycles = math.log(cycles_b / cycles_a) if cycles_a > 0 and cycles_b > 0 else change
     said = f"{_percent(change)} in time, {_percent(in_cycles)} in cycles"
@@ -267,12 +268,6 @@ def _launches(a: Sequence[float], b: Sequence[float]) -> str:
 
 def _percent(change: float) -> str:
     return f"{math.expm1(change):+.1%}"
-
-
-def _median(values: Sequence[float]) -> float:
-    ranked = sorted(values)
-    middle = len(ranked) // 2
-    return ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2
 
 
 def median_launch(side: Sequence[Evaluated]) -> Evaluated:

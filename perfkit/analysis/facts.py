@@ -59,9 +59,9 @@ ADDITIVE = (
     _FMA_PIPE,
 )
 CLOCK = "smsp__cycles_elapsed.avg.per_second"
-_SM_COUNTS = ("launch__sm_count", "device__attribute_multiprocessor_count")
+SM_COUNTS = ("launch__sm_count", "device__attribute_multiprocessor_count")
 # Counters that the explanation reads itself, beside the metrics of the fixed sets.
-COUNTERS = (*ADDITIVE, CLOCK, PER_OPCODE, *_SM_COUNTS, "launch__shared_mem_config_size")
+COUNTERS = (*ADDITIVE, CLOCK, PER_OPCODE, *SM_COUNTS, "launch__shared_mem_config_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _smsps(launch: Launch, total: float) -> float:
     if total > 0 and cycles > 0:
         return total / cycles
     # Four sub-partitions an SM on every architecture since Volta (Nsight Compute guide, hardware model).
-    return 4 * first(*(counter(launch, name) for name in _SM_COUNTS))
+    return 4 * first(*(counter(launch, name) for name in SM_COUNTS))
 
 
 def _theoretical_warps(evaluated: Evaluated) -> float:

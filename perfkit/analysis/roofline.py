@@ -16,7 +16,8 @@ from statistics import median
 
 from perfkit.analysis import flops
 from perfkit.analysis.compare import tensor_instructions
-from perfkit.analysis.facts import counter, first
+from perfkit.analysis.facts import SM_COUNTS, counter, first
+from perfkit.analysis.opcode_counts import PER_OPCODE
 from perfkit.analysis.peak_model import fp32_lanes_per_sm
 from perfkit.errors import UsageError
 from perfkit.model import Evaluated, Launch
@@ -33,7 +34,6 @@ _FFMA_PEAK = (
     "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained",
 )
 _SM_CLOCK = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")
-_SMS = ("launch__sm_count", "device__attribute_multiprocessor_count")
 _BUS = ("device__attribute_memory_clock_rate", "device__attribute_global_memory_bus_width")
 _WAVEFRONTS = ("l1tex__data_pipe_lsu_wavefronts.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
 
@@ -43,9 +43,9 @@ COUNTERS = (
     *flops.COUNTERS,
     *_FFMA_PEAK,
     *_SM_CLOCK,
-    *_SMS,
+    *SM_COUNTS,
     *_WAVEFRONTS,
-    "sass__inst_executed_per_opcode",
+    PER_OPCODE,
     "sm__inst_executed_pipe_tensor.sum",
     "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
     *_BUS,
@@ -198,13 +198,13 @@ def _compute_peak(items: Sequence[Evaluated]) -> Ceiling | None:
         sms = _sm_count(item.launch)
         if lanes is not None and sms * clock > 0:
             origin = f"architecture: {sms:g} SMs x {lanes} lanes x 2 x {clock / 1e6:.0f} MHz"
-            used = (*_SMS, *_SM_CLOCK)
+            used = (*SM_COUNTS, *_SM_CLOCK)
             return Ceiling("FP32", "compute", 2 * sms * lanes * clock, "FLOP/s", origin, used)
     return None
 
 
 def _sm_count(launch: Launch) -> float:
-    return first(*(counter(launch, name) for name in _SMS))
+    return first(*(counter(launch, name) for name in SM_COUNTS))
 
 
 def _bandwidth(items: Sequence[Evaluated], level: str) -> Ceiling | None:
@@ -258,7 +258,7 @@ def _l1_bandwidth(item: Evaluated, items: Sequence[Evaluated]) -> Ceiling | None
     clock, sms = _clock(items), _sm_count(item.launch)
     if clock * sms > 0:
         origin = f"architecture: {sms:g} SMs x {_L1_BYTES_PER_CYCLE} byte x {clock / 1e6:.0f} MHz"
-        used = (*_SMS, *_SM_CLOCK)
+        used = (*SM_COUNTS, *_SM_CLOCK)
         return Ceiling("L1/shared", "memory", _L1_BYTES_PER_CYCLE * sms * clock, "byte/s", origin, used)
     return None
 
@@ -288,7 +288,7 @@ def _instruction_ceilings(launches: Iterable[Evaluated], options: Options) -> li
     found = []
     if sms * clock > 0:
         origin = f"architecture: {sms:g} SMs x {_SCHEDULERS} schedulers x {clock / 1e6:.0f} MHz"
-        used = (*_SMS, *_SM_CLOCK)
+        used = (*SM_COUNTS, *_SM_CLOCK)
         found.append(Ceiling("Issue", "compute", sms * _SCHEDULERS * clock, "inst/s", origin, used))
     measured = {_level(ceiling.name): ceiling for ceiling in options.measured if ceiling.kind == "memory"}
     for level in options.levels:

@@ -220,8 +220,7 @@ def _self_test(
         step(kernel.name)
         timer.warm(kernel.name, _REST_WARM_UP)
         measured.append(protocols.measure_pairs(timer, names, pairs, inner, order, spin))
-    comparisons = _judge(current, (kernel, kernel), measured, handicap)
-    return bench_results.self_test(comparisons, comparisons[0].samples)
+    return bench_results.self_test(_judge(current, (kernel, kernel), measured, handicap))
 
 
 def _window(timer: Timer, names: tuple[str, str], handicapped: bool = False) -> int:

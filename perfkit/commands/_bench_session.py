@@ -96,7 +96,7 @@ class Session:
         finally:
             timer.close()
 
-    def open(self, timer: Timer, job: Job, *, name: str = "", verify: bool = True) -> Opened:
+    def open(self, timer: Timer, job: Job, *, verify: bool = True) -> Opened:
         """Build, load and verify one kernel."""
         built = self.built.get(job.spec.key)
         plan = plan_kernel(
@@ -107,7 +107,7 @@ class Session:
             carveout=self.carveout,
             verify=verify and self.verify,
         )
-        name = name or f"{plan.label} {plan.problem}"
+        name = f"{plan.label} {plan.problem}"
         verification, facts = timer.open(name, plan)
         known = self.kernels.get((plan.label, plan.problem))
         run = KernelRun(

@@ -25,7 +25,7 @@ _RESULT_COLUMNS = (
     ),
     Column("flop_rate", "speed", "FLOP/s", doc="FLOPs of the work model over the time"),
     Column("sm_clock", "SM clock", "Hz", doc="mean SM clock while it was timed"),
-    Column("power", "power", "W", doc="median of NVML's readings while it was timed"),
+    Column("power", "power", "W", doc="mean by the energy counter; article: median of NVML's readings"),
     Column("energy_per_launch", "energy", "J", doc="mean power times the time of a launch"),
     Column("share_of_peak", "share of peak", "fraction", 1, doc="of FP32 FMA peak at the SM clock shown"),
     Column("launches", "launches", "", 0, doc="launches that were timed"),
