@@ -5,7 +5,7 @@
     profile.frame()                  # a long frame with unit and status
     profile.launches[0].counters["smsp__inst_executed.sum"]
 
-Everything that the command line prints comes from here.
+`perfkit show` prints what a `Profile` holds; the functions beside `load` run what the other commands run.
 """
 
 from __future__ import annotations

@@ -27,10 +27,6 @@ class PerfkitError(Exception):
         self.message = message
         self.remedy = remedy
 
-    def __reduce__(self) -> tuple[type[PerfkitError], tuple[str, str]]:
-        # Worker processes send these home by pickle.
-        return (type(self), (self.message, self.remedy))
-
 
 class UsageError(PerfkitError):
     """Wrong usage or input."""

@@ -77,6 +77,3 @@ class CounterMap(Mapping[str, Counter]):
 
     def __repr__(self) -> str:
         return f"CounterMap({len(self._raw)} counters)"
-
-    def __reduce__(self) -> tuple[type[CounterMap], tuple[dict[str, Raw]]]:
-        return CounterMap, (dict(self._raw),)
