@@ -87,11 +87,11 @@ def profile(
     from perfkit.profiler.ncu_command import Filters
 
     _check_format(fmt)
-    if timeout is not None and timeout <= 0:
+    if timeout is not None and not timeout > 0:
         raise UsageError(f"--timeout {timeout:g}: it must be more than 0 seconds")
     program = program_of(ctx)
     filters = Filters(kernel, exclude, tuple(nvtx or ()), skip, count, demangled)
-    _check_mode(ctx, program is not None, bool(kernels))
+    _check_mode(ctx, program is not None, bool(kernels), list_)
     settings = _settings(sets or [], metrics or [], clock_control, cache_control, timeout, listing=list_)
     settings = dataclasses.replace(settings, source=source and not list_)
     shown = _Output(fmt, output)
@@ -120,10 +120,11 @@ _ONLY_PROGRAM = (
     "list_",
     "cwd",
 )
+_NOT_LISTING = ("sets", "metrics", "clock_control", "cache_control", "source")
 _ONLY_KERNELS = ("n", "size", "blocks_per_sm", "carveout", "verify", "seed")
 
 
-def _check_mode(ctx: typer.Context, program: bool, kernels: bool) -> None:
+def _check_mode(ctx: typer.Context, program: bool, kernels: bool, listing: bool) -> None:
     """Options of the other mode would be lost without a word, so they are an error."""
     if program and kernels:
         raise UsageError(
@@ -136,14 +137,22 @@ def _check_mode(ctx: typer.Context, program: bool, kernels: bool) -> None:
             "or a program after -- (perfkit profile -- ./program).",
         )
     names = _ONLY_KERNELS if program else _ONLY_PROGRAM
-    given = [
+    if given := _given(ctx, names):
+        other = "a kernel of the registry" if program else "a program after --"
+        raise UsageError(f"{', '.join(given)} can only be used with {other}")
+    if listing and (given := _given(ctx, _NOT_LISTING)):
+        raise UsageError(
+            f"{', '.join(given)} cannot be used with --list, which only counts launches and times them"
+        )
+
+
+def _given(ctx: typer.Context, names: Sequence[str]) -> list[str]:
+    """Which of these options stand on the command line."""
+    return [
         param.opts[-1]
         for param in ctx.command.params
         if param.name in names and getattr(ctx.get_parameter_source(param.name), "name", "") == "COMMANDLINE"
     ]
-    if given:
-        other = "a kernel of the registry" if program else "a program after --"
-        raise UsageError(f"{', '.join(given)} can only be used with {other}")
 
 
 def _check_format(fmt: str) -> None:

@@ -61,7 +61,8 @@ def make_input(argument: ArgumentPlan, seed: int) -> Array:
     """
     import numpy as np
 
-    match = _FILL.fullmatch(argument.fill or ("none" if argument.direction == "out" else "uniform(-1, 1)"))
+    usual = f"uniform({'0' if argument.dtype.startswith('uint') else '-1'}, 1)"
+    match = _FILL.fullmatch(argument.fill or ("none" if argument.direction == "out" else usual))
     kind = match[1] if match else argument.fill
     try:
         numbers = [float(part) for part in (match[2] or "").split(",") if part.strip()] if match else []

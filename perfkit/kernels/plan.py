@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 
 from perfkit.errors import UsageError
 from perfkit.kernels.sizes import evaluate, problem_label
-from perfkit.model import BuildResult, KernelSpec
+from perfkit.model import Argument, BuildResult, KernelSpec
 
 SCHEMA_VERSION = 1
 DEFAULT_CARVEOUT = -1  # cudaSharedmemCarveoutDefault: the driver chooses
 MAX_SHARED_CARVEOUT = 100  # cudaSharedmemCarveoutMaxShared
+MAX_THREADS = 1024  # of a block, on every compute capability (CUDA programming guide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +106,13 @@ def plan_kernel(
         label=label_of(spec.key, blocks_per_sm),
         problem=problem_label(size),
         size=dict(size),
-        arguments=_arguments(spec, size),
+        arguments=plan_arguments(spec, size),
         cubin=built.cubin if built else "",
         symbol=built.symbol if built else "",
         library=spec.library,
-        grid=_dimensions(spec, "grid", spec.grid, size),
-        block=_dimensions(spec, "block", spec.block, size),
-        shared=_whole(spec, "shared", spec.shared, size),
+        grid=plan_sides(spec, "grid", spec.grid, size),
+        block=plan_sides(spec, "block", spec.block, size),
+        shared=plan_whole(spec, "shared", spec.shared, size),
         blocks_per_sm=blocks_per_sm,
         carveout=carveout,
         reference=_reference(spec),
@@ -120,36 +122,72 @@ def plan_kernel(
     )
 
 
-def _arguments(spec: KernelSpec, size: Mapping[str, int]) -> tuple[ArgumentPlan, ...]:
+def plan_arguments(spec: KernelSpec, size: Mapping[str, int]) -> tuple[ArgumentPlan, ...]:
+    """The arguments at one size. Raises UsageError for a side below 1, or a value its dtype cannot hold."""
     plans = []
     for argument in spec.arguments:
-        shape = tuple(_whole(spec, f"shape of {argument.name}", side, size) for side in argument.shape)
-        value = 0 if argument.is_array else evaluate(argument.value, size)
+        what = f"shape of {argument.name}"
+        shape = tuple(plan_whole(spec, what, side, size, least=1) for side in argument.shape)
+        value = 0 if argument.is_array else _scalar(spec, argument, size)
         plans.append(
             ArgumentPlan(argument.name, argument.dtype, shape, argument.direction, argument.fill, value)
         )
     return tuple(plans)
 
 
-def _dimensions(
-    spec: KernelSpec, what: str, sides: Sequence[str], size: Mapping[str, int]
-) -> tuple[int, ...]:
-    values = tuple(_whole(spec, what, side, size) for side in sides)
+def _scalar(spec: KernelSpec, argument: Argument, size: Mapping[str, int]) -> int | float:
+    limits = integer_limits(argument.dtype)
+    if limits is None:
+        return evaluate(argument.value, size)
+    value = plan_whole(spec, argument.name, argument.value, size, least=limits[0])
+    if value > limits[1]:
+        raise UsageError(
+            f"kernel {spec.key}: {argument.name} = {argument.value} is {value} at {problem_label(size)}, "
+            f"more than {argument.dtype} holds",
+            "Choose a smaller problem, or a wider type in the kernel and here.",
+        )
+    return value
+
+
+def integer_limits(dtype: str) -> tuple[int, int] | None:
+    """The least and the largest value of an integer type by numpy's name; None for another type."""
+    kind, bits = dtype.rstrip("0123456789"), int("0" + dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
+    if kind not in ("int", "uint"):
+        return None
+    return (0, 2**bits - 1) if kind == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def plan_sides(spec: KernelSpec, what: str, sides: Sequence[str], size: Mapping[str, int]) -> tuple[int, ...]:
+    """Grid or block at one size, filled up to three sides. Raises UsageError where it cannot be launched."""
+    values = tuple(plan_whole(spec, what, side, size, least=None) for side in sides)
     if any(value < 1 for value in values):
         raise UsageError(
             f"kernel {spec.key}: {what} is {values} at {problem_label(size)}",
             "Every side must be at least 1: choose a larger problem, or correct the expression.",
         )
+    if what == "block" and math.prod(values) > MAX_THREADS:
+        raise UsageError(
+            f"kernel {spec.key}: block is {values} at {problem_label(size)}: {math.prod(values)} threads",
+            f"A block has at most {MAX_THREADS}.",
+        )
     return values + (1,) * (3 - len(values)) if values else ()
 
 
-def _whole(spec: KernelSpec, what: str, expression: str, size: Mapping[str, int]) -> int:
+def plan_whole(
+    spec: KernelSpec, what: str, expression: str, size: Mapping[str, int], *, least: int | None = 0
+) -> int:
+    """An expression that must be a whole number of at least `least`. Raises UsageError where it is not."""
     value = evaluate(expression, size)
     if value != int(value):
         raise UsageError(
             f"kernel {spec.key}: {what} = {expression} is {value} at {problem_label(size)}, not a whole "
             "number",
             "Use // for a division that rounds down.",
+        )
+    if least is not None and value < least:
+        raise UsageError(
+            f"kernel {spec.key}: {what} = {expression} is {int(value)} at {problem_label(size)}",
+            f"It must be at least {least}: choose another problem, or correct the expression.",
         )
     return int(value)
 

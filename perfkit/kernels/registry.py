@@ -14,6 +14,7 @@ from perfkit.model import KernelSpec
 
 BUILT_IN = Path(__file__).with_name("kernels.toml")
 CONFIG_NAME = "perfkit.toml"
+GROUPS = ("all", "ladder")
 
 
 def load_registry(config: Path | None = None) -> dict[str, KernelSpec]:
@@ -36,6 +37,8 @@ def load_registry(config: Path | None = None) -> dict[str, KernelSpec]:
                 "is the key of a built-in kernel",
                 f"Choose another key, such as my-{key}.",
             )
+        if key in GROUPS:
+            TomlFile(file).fail(("kernels", key), "", "stands for several kernels", "Choose another key.")
         registry[key] = spec
     return registry
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from perfkit.errors import UsageError
-from perfkit.kernels.sizes import evaluate
+from perfkit.kernels.plan import integer_limits, plan_arguments, plan_sides, plan_whole
+from perfkit.kernels.sizes import check_size, evaluate, problem_label
 from perfkit.kernels.toml_file import TomlFile
 from perfkit.model import Argument, KernelSpec
 
@@ -80,7 +82,7 @@ class KernelTable:
     def number(self, key: str) -> float:
         """A number of at least 0."""
         value = self.values.get(key, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             self.fail(key, f"must be a number of at least 0, not {value!r}")
         return float(value)
 
@@ -135,7 +137,7 @@ def kernel_spec(
     shared = read.texts("shared") or ("0",)
     if len(shared) != 1:
         read.fail("shared", "must be one number of bytes or one expression")
-    return KernelSpec(
+    spec = KernelSpec(
         key=key,
         title=read.text("title", key),
         change=read.text("change"),
@@ -157,6 +159,27 @@ def kernel_spec(
         atol=read.number("atol"),
         origin=origin,
     )
+    _check_default(read, spec)
+    return spec
+
+
+def _check_default(read: KernelTable, spec: KernelSpec) -> None:
+    """What cannot be launched at the default size is a mistake of the file, and is said with its line."""
+    checks: dict[str, Callable[[], object]] = {
+        "multiple_of": lambda: check_size(spec, {}),
+        "grid": lambda: plan_sides(spec, "grid", spec.grid, spec.size),
+        "block": lambda: plan_sides(spec, "block", spec.block, spec.size),
+        "shared": lambda: plan_whole(spec, "shared", spec.shared, spec.size),
+        "arguments": lambda: plan_arguments(spec, spec.size),
+    }
+    for key, check in checks.items():
+        try:
+            check()
+        except UsageError as error:
+            read.fail(key, error.message.removeprefix(f"kernel {spec.key}: "), error.remedy)
+    for key in ("flops", "least_bytes"):
+        if getattr(spec, key) and evaluate(getattr(spec, key), spec.size) < 0:
+            read.fail(key, f"is negative at {problem_label(spec.size)}")
 
 
 def _absent(read: KernelTable, key: str) -> str:
@@ -261,7 +284,7 @@ def _argument(read: KernelTable, entry: Mapping[str, Any], size: Mapping[str, in
     shape = entry["shape"] if isinstance(entry["shape"], list) else [entry["shape"]]
     if not shape:
         fail("shape is empty", 'Give at least one side: shape = ["n"].')
-    check_fill(fill, fail)
+    check_fill(fill, dtype, fail)
     return Argument(
         name=str(name),
         dtype=dtype,
@@ -281,8 +304,10 @@ def _expression(read: KernelTable, name: Any, value: Any, size: Mapping[str, int
     return str(value)
 
 
-def check_fill(fill: str, fail: Callable[[str, str], None]) -> None:
-    """Call `fail` unless `fill` is "", zeros, ones, arange, none, uniform(lo, hi) or constant(x)."""
+def check_fill(fill: str, dtype: str, fail: Callable[[str, str], None]) -> None:
+    """Call `fail` unless `fill` is "", zeros, ones, arange, none, or a uniform(lo, hi) or constant(x) that an
+    integer `dtype` holds.
+    """
     if not fill:
         return
     match = _FILL.fullmatch(fill.strip())
@@ -295,3 +320,7 @@ def check_fill(fill: str, fail: Callable[[str, str], None]) -> None:
             f"fill {fill!r} is not understood",
             "It is uniform(lo, hi), zeros, ones, arange, constant(x) or none.",
         )
+    limits = integer_limits(dtype)
+    for number in numbers or ():
+        if limits and not (number.is_integer() and limits[0] <= number <= limits[1]):
+            fail(f"fill {fill!r}: {dtype} cannot hold {number:g}", f"It holds {limits[0]} to {limits[1]}.")

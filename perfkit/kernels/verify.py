@@ -132,12 +132,15 @@ def compare(
                 f"{reference}: {name} has shape {want.shape}, the kernel writes {have.shape}",
                 "Return an array of the argument's shape.",
             )
-        if np.array_equal(want, have, equal_nan=want.dtype.kind == "f"):
+        if np.array_equal(want, have, equal_nan=want.dtype.kind in "fc"):
             continue
         equal = False
-        exact, measured = want.astype(np.float64), have.astype(np.float64)
+        wide = np.complex128 if "c" in (want.dtype.kind, have.dtype.kind) else np.float64
+        exact, measured = want.astype(wide), have.astype(wide)
         with np.errstate(invalid="ignore", over="ignore"):
             difference = np.abs(measured - exact)
+        if want.dtype.kind in "iu" and have.dtype.kind in "iu":  # a float64 cannot tell large ones apart
+            difference[(have != want) & (difference == 0)] = 1.0
         difference[np.isnan(difference)] = np.inf  # a NaN on one side, or infinities of two signs
         difference[(have == want) | (np.isnan(measured) & np.isnan(exact))] = 0.0
         # Against an expected infinity any tolerance relative to it would do: only infinity itself is right.
@@ -151,6 +154,11 @@ def compare(
                 f"{name}: {int(bad.sum())} of {bad.size} elements differ, first at {place}: "
                 f"{have[place]} instead of {want[place]}" + (f"; {unwritten} are NaN" if unwritten else "")
             )
+    if missing := [name for name in got if name not in expected]:
+        raise UsageError(
+            f"{reference} gives no {', '.join(missing)}, which the kernel writes",
+            "Return every out and inout argument; scratch that nobody reads can be of direction in.",
+        )
     return Verification(passed, reference, equal, worst, message=message)
 
 

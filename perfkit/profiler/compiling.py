@@ -169,7 +169,8 @@ def _find_symbol(spec: KernelSpec, symbols: Sequence[str]) -> str:
     what = "no kernel" if not found else "more than one kernel"
     raise CompileError(
         f"kernel {spec.key}: {spec.source} holds {what} {name_expression(spec)}; its kernels: {there}",
-        "Correct entry and template of its registry entry.",
+        "Correct entry and template of its registry entry"
+        + ("." if symbols or spec.template else '; a template needs its arguments: template = ["float"].'),
     )
 
 

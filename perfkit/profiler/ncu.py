@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ def profile_command(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     log: Path | None = None,
+    stdin: int | None = subprocess.DEVNULL,
     on_line: Line | None = None,
     on_progress: Progress | None = None,
 ) -> Outcome:
@@ -74,7 +76,7 @@ def profile_command(
             output.feed(piece)
 
         try:
-            ended = run_streaming(command, take, timeout=timeout, cwd=cwd, env=env)
+            ended = run_streaming(command, take, timeout=timeout, cwd=cwd, env=env, stdin=stdin)
         except OSError as error:
             raise ToolError(
                 f"{command[0]} cannot be started: {error.strerror or error}", "`perfkit doctor` checks it."
@@ -90,7 +92,7 @@ def profile_command(
                 timed_out=ended.timed_out,
                 timeout=timeout,
                 report_written=written is not None,
-                filters=str(options.filters),
+                filters=_filters(options),
                 program=shlex.join(target[:4]) + (" ..." if len(target) > 4 else ""),
                 ncu_version=tool.version,
                 driver_version=driver_version(),
@@ -105,6 +107,13 @@ def profile_command(
         command=tuple(command),
         seconds=time.monotonic() - started,
     )
+
+
+def _filters(options: NcuOptions) -> str:
+    filters = str(options.filters)
+    if options.from_start:
+        return filters
+    return "--profiler-range" if filters == "none" else f"{filters} --profiler-range"
 
 
 def _written(report: Path) -> Path | None:

@@ -15,13 +15,16 @@ from perfkit.profiler.ncu_tool import NcuTool
 
 CLOCK_CONTROLS = ("none", "base")
 CACHE_CONTROLS = ("all", "none")
+# Inline flags, named groups, lookbehind, comments, conditions, \A and \Z.
+_PYTHON_ONLY = re.compile(r"(?<!\\)(?:\\\\)*(\(\?(?![:=!])[^)]{0,3}|\\[AZ])")
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
     """Which launches of a program to profile; what is empty or None filters nothing.
 
-    `kernel` and `exclude` are regular expressions searched in the kernel's name; `nvtx` is a range name, or
+    `kernel` and `exclude` are regular expressions searched in the kernel's name, as ncu knows them
+    (ECMAScript's; its prefix regex: may stand before them); `nvtx` is a range name, or
     an expression of ncu's where it holds one of @ / [ ] or starts with regex:. `skip` and `count` count
     launches that match the rest.
     """
@@ -39,6 +42,13 @@ class Filters:
                 re.compile(text)
             except re.error as error:
                 raise UsageError(f"{option} {text!r} is no regular expression: {error}") from error
+            if found := _PYTHON_ONLY.search(text):
+                raise UsageError(
+                    f"{option} {text!r}: {found[0]} is Python's, and ncu's expressions are ECMAScript's",
+                    "Write it without: [Gg]emm instead of (?i)gemm, ^ and $ instead of \\A and \\Z.",
+                )
+        if not all(self.nvtx):
+            raise UsageError("--nvtx '': a range has a name", "Give it: --nvtx RANGE.")
         if self.skip < 0:
             raise UsageError(f"--skip {self.skip}: the number of launches to skip cannot be negative")
         if self.count is not None and self.count < 1:
@@ -63,10 +73,11 @@ class Filters:
     def _name_expression(self) -> str:
         # ncu has no option that excludes a name in all its releases; its expressions are ECMAScript's, which
         # know negative lookahead. Without an exclusion the user's expression goes through as it is.
-        if not self.exclude:
-            return self.kernel
-        wanted = f"(?=.*(?:{self.kernel}))" if self.kernel else ""
-        return f"^(?!.*(?:{self.exclude})){wanted}.*$"
+        kernel, exclude = (text.removeprefix("regex:") for text in (self.kernel, self.exclude))
+        if not exclude:
+            return kernel
+        wanted = f"(?=.*(?:{kernel}))" if kernel else ""
+        return f"^(?!.*(?:{exclude})){wanted}.*$"
 
     def __str__(self) -> str:
         parts = [f"--kernel {self.kernel!r}"] if self.kernel else []
@@ -74,6 +85,7 @@ class Filters:
         parts += [f"--nvtx {text!r}" for text in self.nvtx]
         parts += [f"--skip {self.skip}"] if self.skip else []
         parts += [f"--count {self.count}"] if self.count is not None else []
+        parts += ["--demangled"] if self.demangled and (self.kernel or self.exclude) else []
         return " ".join(parts) or "none"
 
 
@@ -154,10 +166,36 @@ def resolve_target(command: Sequence[str], cwd: Path | None = None) -> list[str]
         return [sys.executable, *arguments]
     found = shutil.which(program)
     if found:
+        _check_start(found)
         return [str(Path(found).absolute()) if cwd else found, *arguments]
-    if path.is_file() and not os.access(path, os.X_OK):
+    if path.is_dir():
+        raise UsageError(f"{program} is a folder", "Name the program in it.")
+    if path.is_file() and os.access(path, os.X_OK):
+        raise UsageError(f"there is no program {program!r} on PATH", f"The one in this folder is ./{program}")
+    if path.is_file():
         raise UsageError(f"{program} is not executable", f"Make it so: chmod +x {program}")
     raise UsageError(
         f"there is no program {program!r}",
         "Check the path after --; it is looked for on PATH as a shell would.",
     )
+
+
+def _check_start(program: str) -> None:
+    """Raise UsageError for a script that only a shell could start: ncu needs its `#!` line."""
+    try:
+        with Path(program).open("rb") as stream:
+            first = stream.read(512)
+    except OSError:
+        return  # may be run but not read
+    if first.startswith(b"#!"):
+        words = first[2:].split(b"\n")[0].split()
+        if words and not Path(os.fsdecode(words[0])).exists():
+            raise UsageError(
+                f"{program}: its first line names {os.fsdecode(words[0])}, which does not exist",
+                "Correct the line, or name the interpreter: perfkit profile -- sh script.",
+            )
+    elif b"\0" not in first and first.isascii():
+        raise UsageError(
+            f"{program} is a script without a #! line, so only a shell can start it",
+            f"Name the interpreter: perfkit profile -- sh {program}",
+        )

@@ -29,6 +29,7 @@ OTHER_PROFILER_REMEDY = (
 )
 _APPLICATION_CODE = re.compile(r"application returned an error code \((-?\d+)\)")
 _SHOWN_LINES = 15
+_SHOWN_CHARACTERS = 300  # of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Failure:
 
     def program_tail(self) -> str:
         """The last lines the program printed, behind ncu's."""
-        lines = [line for line in self.output.program if line.strip()][-_SHOWN_LINES:]
+        lines = [line[:_SHOWN_CHARACTERS] for line in self.output.program if line.strip()][-_SHOWN_LINES:]
         if not lines:
             return ""
         return "\nthe program's last lines:\n" + "\n".join(f"  {line}" for line in lines)

@@ -22,6 +22,9 @@ _PASSES = re.compile(r" - (\d+) pass(?:es)?\s*$")
 _REST = re.compile(r"^[.\d%]*%? - (\d+) pass(?:es)?\s*$")
 _PERCENT = re.compile(r"(\d+)%(\.*)$")
 _KEPT_LINES = 400
+_LONGEST_LINE = (
+    65536  # bytes; what prints more without a newline is cut, else it would be copied again and again
+)
 # ncu says so at every start with --clock-control none, which was asked for and stands in the run's record.
 _EXPECTED = "Note: Running with unmodified GPU clocks"
 
@@ -77,11 +80,13 @@ class NcuOutput:
         *lines, self._pending = (self._pending + piece).split(b"\n")
         for line in lines:
             self._line(line.decode("utf-8", "replace").rstrip("\r"))
+        if len(self._pending) > _LONGEST_LINE:
+            self.close()
         if b'Profiling "' in self._pending:
             self._partial(self._pending.decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """The stream is over: what is left is a line."""
+        """The stream is over, or goes on without an end of line: what is left is a line."""
         if self._pending:
             self._line(self._pending.decode("utf-8", "replace"))
             self._pending = b""

@@ -46,8 +46,10 @@ def run_streaming(
     timeout: float | None = None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    stdin: int | None = subprocess.DEVNULL,
 ) -> Exit:
     """Run `command`; hand every piece of stdout and stderr, in the order it came, to `on_output`.
+    It reads `stdin`, as subprocess has it.
 
     On a timeout, Ctrl-C or SIGTERM the programs below `command` are ended first, so that a profiler can still
     write what it has, then the whole group. Raises OSError when the program cannot be started.
@@ -55,7 +57,7 @@ def run_streaming(
     with _terminable():
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=cwd,
@@ -78,6 +80,18 @@ def run_streaming(
         if process.stdout:
             process.stdout.close()
     return Exit(code, timed_out, interrupted)
+
+
+def redirected_stdin() -> int | None:
+    """This process's own stdin where it is a file or a pipe; else /dev/null.
+
+    A program in a session of its own cannot read from the terminal.
+    """
+    try:
+        os.fstat(0)
+    except OSError:  # closed
+        return subprocess.DEVNULL
+    return subprocess.DEVNULL if os.isatty(0) else None
 
 
 def _pump(

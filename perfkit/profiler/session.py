@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from perfkit.model import BuildResult, GpuInfo, KernelRun, KernelSpec, RunRecord
 from perfkit.profiler.ncu import Line, Outcome, Progress, profile_command
 from perfkit.profiler.ncu_command import Filters, NcuOptions, ncu_command, resolve_target
 from perfkit.profiler.ncu_tool import NcuTool, check_temporary_folder, find_ncu
+from perfkit.profiler.process import redirected_stdin
 from perfkit.profiler.run_store import RunFolder, RunStore, load_run
 from perfkit.profiler.sass_file import write_sass_file
 from perfkit.profiler.selection import KernelRequest as KernelRequest
@@ -174,7 +176,7 @@ def profile_program(
     folder = (store or RunStore()).create(what)
     called = tuple(command) or ("perfkit", "profile", "--", *target)
     session = _Session(folder, tool, settings, called, what, examine)
-    outcome = session.run(options, program, cwd, on_line, on_progress)
+    outcome = session.run(options, program, cwd, on_line, on_progress, redirected_stdin())
     try:
         gpu: GpuInfo | None = first_gpu()
     except CannotError:
@@ -243,6 +245,7 @@ class _Session:
         cwd: Path | None,
         on_line: Line | None,
         on_progress: Progress | None,
+        stdin: int | None = subprocess.DEVNULL,
     ) -> Outcome:
         """Profile into the scratch folder; what is whole moves into the run."""
         outcome = profile_command(
@@ -254,6 +257,7 @@ class _Session:
             cwd=cwd,
             env=_environment(),
             log=self.folder.scratch / LOG,
+            stdin=stdin,
             on_line=on_line,
             on_progress=on_progress,
         )

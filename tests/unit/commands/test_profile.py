@@ -83,6 +83,11 @@ class TestUsage:
             (["k6", "--set", "nonsense"], "no metric set or metric 'nonsense'"),
             (["k6", "--format", "xml"], "unknown format 'xml'"),
             (["k6", "--timeout", "0"], "--timeout 0"),
+            (["k6", "--timeout", "nan"], "--timeout nan"),
+            (
+                ["--list", "--source", "--set", "issue", *PROGRAM],
+                "--set, --source cannot be used with --list",
+            ),
             (["--clock-control", "boost", *PROGRAM], "--clock-control 'boost'"),
             (["cublas@1"], "library call cannot be held"),
             (["k6@0"], "no kernel can be held to 0 blocks per SM"),
@@ -130,6 +135,19 @@ class TestUsage:
         assert done.stdout.rstrip().endswith("sh -c 'echo $HOME'")
         assert run("profile", "k6", "--dry-run").stdout.count("perfkit.kernels.runner") == 1
         assert not (tmp_path / "runs").exists()
+
+    def test_a_program_reads_what_perfkit_is_given(self, environment: dict[str, str], tmp_path: Path) -> None:
+        code = "import sys; print('GOT', sys.stdin.read().upper())"
+        done = subprocess.run(
+            [sys.executable, "-m", "perfkit", "profile", "--list", "--", "python", "-c", code],
+            input="some words",
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=False,
+        )
+        assert "GOT SOME WORDS" in done.stderr
 
     def test_the_programs_own_help_is_the_programs(self, run: Run, tmp_path: Path) -> None:
         seen = tmp_path / "seen"

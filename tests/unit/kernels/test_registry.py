@@ -193,6 +193,21 @@ FAULTS = [
     ("[kernels.mine]", '[kernels.mine]\nlibrary = "cublas.sgemm"', 4, "either a source or a library"),
     ("[kernels.mine]", "[defaults]\nfoo = 1\n[kernels.mine]", 2, "[defaults] foo: is not a known key"),
     ("[kernels.mine]", "[defaults]\natol = -1\n[kernels.mine]", 2, "[defaults] atol: must be a number"),
+    ("rtol = 1e-5", "rtol = inf", 15, "rtol: must be a number"),
+    ("[kernels.mine]", "[kernels.all]", 1, "stands for several kernels"),
+    # What cannot be launched at the default size.
+    ("block = [32, 4]", "block = [64, 32]", 8, "block is (64, 32) at rows=100,cols=64: 2048 threads"),
+    ("ceil(rows / 4)", "rows / 3", 7, "not a whole number"),
+    ("ceil(rows / 4)", "rows - 100", 7, "grid is (0, 2)"),
+    ('shared = "cols * 4"', 'shared = "-cols"', 9, "shared = -cols is -64"),
+    ("cols = 32 }", "cols = 48 }", 11, "cols = 64 is not a multiple of 48"),
+    ('flops = "2 * rows * cols"', 'flops = "0 - rows"', 12, "flops: is negative"),
+    ('"rows * cols", direction', '"rows - 100", direction', 16, "shape of y = rows - 100 is 0"),
+    ('value = "rows"', 'value = "rows * 2 ** 31"', 16, "r = rows * 2 ** 31 is 214748364800"),
+    ('value = "rows"', 'value = "rows / 3"', 16, "not a whole number"),
+    ('fill = "constant(3)"', 'fill = "constant(3.5)"', 16, "int64 cannot hold 3.5"),
+    ('fill = "constant(3)"', 'fill = "constant(1e300)"', 16, "int64 cannot hold 1e+300"),
+    ('fill = "constant(3)"', 'fill = "constant(-9e999)"', 16, "int64 cannot hold -inf"),
 ]
 
 

@@ -64,6 +64,14 @@ class TestCompare:
             compare("ref", {"x": np.ones(3)}, {"x": np.ones(4)}, 0, 0)
         with pytest.raises(UsageError, match="'y', which the kernel does not write"):
             compare("ref", {"y": np.ones(3)}, {"x": np.ones(3)}, 0, 0)
+        with pytest.raises(UsageError, match="gives no y, which the kernel writes"):
+            compare("ref", {"x": np.ones(3)}, {"x": np.ones(3), "y": np.ones(3)}, 0, 0)
+
+    def test_imaginary_parts_and_large_integers_count(self) -> None:
+        found = compare("ref", {"x": np.array([1 + 2j])}, {"x": np.array([1 + 5j])}, 0, 1)
+        assert (found.passed, found.max_abs_difference) == (False, 3.0)
+        large = np.array([2**60])
+        assert not compare("ref", {"x": large}, {"x": large + 1}, 0, 0).passed
 
     @given(hnp.arrays(np.float32, 5), hnp.arrays(np.float32, 5))
     def test_agrees_with_numpy(self, want: np.ndarray, got: np.ndarray) -> None:

@@ -142,6 +142,40 @@ class TestTarget:
         with pytest.raises(UsageError, match="is no folder"):
             resolve_target(["./prog"], tmp_path / "absent")
 
+    @pytest.mark.parametrize(
+        ("content", "says"),
+        [(b"echo hi\n", "without a #! line"), (b"#!/no/such/shell -e\n", "names /no/such/shell")],
+    )
+    def test_a_script_that_only_a_shell_could_start(self, tmp_path: Path, content: bytes, says: str) -> None:
+        script = tmp_path / "script"
+        script.write_bytes(content)
+        script.chmod(0o755)
+        with pytest.raises(UsageError, match=says):
+            resolve_target([str(script)])
+
+    def test_a_folder_and_a_program_beside(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(UsageError, match="is a folder"):
+            resolve_target([str(tmp_path)])
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "my-app").write_bytes(b"\x7fELF")
+        (tmp_path / "my-app").chmod(0o755)
+        with pytest.raises(UsageError, match="on PATH") as raised:
+            resolve_target(["my-app"])
+        assert "./my-app" in raised.value.remedy
+
     def test_nothing(self) -> None:
         with pytest.raises(UsageError, match="no program after --"):
             resolve_target([])
+
+
+@pytest.mark.parametrize("text", ["(?i)gemm", "a(?<=b)", "(?P<x>a)", r"\Agemm", "(?#x)a"])
+def test_expressions_that_only_python_knows_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="ECMAScript"):
+        Filters(exclude=text)
+
+
+def test_ncus_own_prefix_is_not_doubled_and_lookahead_goes_through() -> None:
+    assert value(Filters(kernel="regex:gemm").arguments(), "--kernel-name") == "regex:gemm"
+    assert value(Filters(kernel=r"a(?!b)\(\?<").arguments(), "--kernel-name") == r"regex:a(?!b)\(\?<"
+    with pytest.raises(UsageError, match="a range has a name"):
+        Filters(nvtx=("",))

@@ -115,6 +115,13 @@ class TestNothingProfiled:
         assert "no filters were used" in text
         assert "launches CUDA kernels" in text
 
+    def test_the_profilers_range_is_a_filter(self, scene: Callable[[str], None], profile: Profile) -> None:
+        scene("none")
+        filters = Filters(kernel="x", demangled=True)
+        assert "(filters: --profiler-range)" in problem_of(profile(OK, from_start=False), UsageError)
+        text = problem_of(profile(OK, filters, from_start=False), UsageError)
+        assert "(filters: --kernel 'x' --demangled --profiler-range)" in text
+
     def test_no_report_although_launches_were_named(
         self, scene: Callable[[str], None], profile: Profile
     ) -> None:

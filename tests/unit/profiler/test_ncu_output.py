@@ -83,3 +83,10 @@ def test_the_kernel_in_hand_when_the_stream_ends() -> None:
 
 def test_bytes_that_are_no_text() -> None:
     assert list(read(b"\xff\xfe\n\n").program) == ["\ufffd\ufffd", ""]
+
+
+def test_output_without_an_end_of_line_is_cut_and_launches_behind_it_are_seen() -> None:
+    noise = [b"\0" * 65536] * 1500  # 98 MB: copied again for each piece, this would take minutes
+    output = read(*noise, b"\n" + STREAM)
+    assert len(output.launches) == 3
+    assert max(map(len, output.program)) <= 2 * 65536
