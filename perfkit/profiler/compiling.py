@@ -127,8 +127,8 @@ def _compile_error(spec: KernelSpec, arch: str, compiler: Compiler, log: str) ->
 
 
 def _warnings(log: str) -> str:
-    """A compiler's log without what ptxas -v adds to it."""
-    return "\n".join(line for line in log.splitlines() if not _CHATTER.match(line)).strip()
+    """A compiler's log without what ptxas -v adds to it, and without the NUL that NVRTC's ends with."""
+    return "\n".join(line for line in log.splitlines() if not _CHATTER.match(line)).strip("\0 \t\n")
 
 
 def parse_resources(log: str, symbol: str) -> Resources:

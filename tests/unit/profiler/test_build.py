@@ -339,6 +339,7 @@ def test_nvrtc_gives_the_same_loop(nvrtc: Compiler, tmp_path: Path) -> None:
     assert result.registers <= 128
     assert result.static_shared_bytes == 16384
     assert result.compiler.startswith("nvrtc 1")
+    assert result.warnings == ""
 
 
 def test_nvrtc_compile_error(saxpy: KernelSpec, nvrtc: Compiler, tmp_path: Path) -> None:
