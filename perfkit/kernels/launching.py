@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.generic]
 
+_ALWAYS_SHARED = 48 * 1024  # bytes that a block may have on every GPU
 _FILL = re.compile(r"\s*(\w+)\s*(?:\(\s*([^()]*)\s*\))?\s*")
 
 
@@ -218,6 +219,13 @@ class Launcher:
     def _fit(self) -> LaunchFacts:
         plan, kernel = self.plan, self._kernel
         static, ballast = kernel.shared_size_bytes, 0
+        asked = static + plan.shared
+        if asked > _ALWAYS_SHARED and asked > (most := _shared_limits().per_block_optin):
+            raise UsageError(
+                f"kernel {plan.label} at {plan.problem}: {plan.shared} bytes of dynamic and {static} of "
+                f"static shared memory a block; this GPU allows {most} together",
+                "Choose a smaller problem, or correct shared in the registry entry.",
+            )
         if plan.blocks_per_sm is not None:
             natural = self._resident(plan.shared)
             ballast = ballast_for(

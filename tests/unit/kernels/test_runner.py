@@ -210,6 +210,38 @@ def test_more_blocks_than_fit(device: Device, tmp_path: Path) -> None:
     assert "right@3: only 2 block(s) fit" in result["error"]["message"]
 
 
+def test_more_shared_memory_than_the_gpu_has(device: Device, tmp_path: Path) -> None:
+    code, result = run(tmp_path, kernel("right", shared=224_257))  # 8,192 static: one byte too many
+    assert code == 2
+    assert "224257 bytes of dynamic and 8192 of static shared memory" in result["error"]["message"]
+    assert "this GPU allows 232448 together" in result["error"]["message"]
+    assert not device.events
+
+
+def test_two_outputs_as_a_dict_of_other_types(device: Device, tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(
+        "def both(x, bins, total, n):\n"
+        "    return {'bins': bins + n, 'total': total + x.astype('float64').sum()}\n"
+    )
+
+    def both(x: Any, bins: Any, total: Any, n: Any) -> None:
+        bins.array[...] += n
+        total.array[...] += x.array.astype(np.float64).sum()
+
+    device.kernels["both"] = both
+    arguments = (
+        ArgumentPlan("x", "int32", (N,), "in", "uniform(0, 1000)"),
+        ArgumentPlan("bins", "int32", (4,), "inout", "ones"),
+        ArgumentPlan("total", "float64", (1,), "inout", "constant(0.5)"),
+        SIZE,
+    )
+    plan = kernel("both", arguments=arguments, reference=f"{tmp_path / 'ref.py'}:both", atol=0.0, shared=256)
+    code, result = run(tmp_path, plan)
+    assert code == 0, result
+    assert result["kernels"][0]["verification"]["bit_equal"]
+    assert "launch both 256" in device.events
+
+
 def test_inout_is_restored_before_the_profiled_launch(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
