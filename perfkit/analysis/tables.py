@@ -13,7 +13,6 @@ from perfkit.analysis.metrics import MetricSets
 from perfkit.errors import UsageError
 from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, Status, Table
 
-_Grid = tuple[list[Column], list[tuple[Cell, ...]]]
 _SECTIONS = re.compile(r"--section \w+(?: --section \w+)*(?=`)")
 SIDE_BY_SIDE = 12  # up to so many launches become columns
 _HEADING = 32  # characters of a launch that head a column

@@ -115,7 +115,7 @@ class BenchResult:
     sm_clock_nvml: float | None = None  # Hz, median of the samples while it was timed
     peak_flop_rate: float | None = None  # FLOP/s at sm_clock
     share_of_peak: float | None = None  # fraction
-    power: float | None = None  # W, median of the samples while it was timed
+    power: float | None = None  # W: mean by the energy counter; article: median of the readings
     energy_per_launch: float | None = None  # J
     temperature: float | None = None  # degrees Celsius, highest
     throttle_reasons: tuple[str, ...] = ()
