@@ -26,26 +26,19 @@ def escape(text: str) -> str:
 
 
 def _table(text: TextTable) -> str:
+    from tabulate import tabulate
+
     lines = [f"### {escape(text.title)}", ""] if text.title else []
     for sentence in text.lead:
         lines += [escape(sentence), ""]
-    grid = [
-        [escape(header) for header in text.headers],
-        *[[_cell(cell) for cell in row] for row in text.rows],
-    ]
-    widths = [max(3, *(len(row[index]) for row in grid)) for index in range(len(text.headers))]
-    for number, row in enumerate(grid):
-        padded = [
-            cell.rjust(size) if right else cell.ljust(size)
-            for cell, size, right in zip(row, widths, text.numeric, strict=True)
-        ]
-        lines.append(f"| {' | '.join(padded)} |")
-        if number == 0:
-            rule = [
-                "-" * (size - 1) + (":" if right else "-")
-                for size, right in zip(widths, text.numeric, strict=True)
-            ]
-            lines.append(f"| {' | '.join(rule)} |")
+    # Numbers arrive as the texts that people read: tabulate must place them, not parse them.
+    lines += tabulate(
+        [[_cell(cell) for cell in row] for row in text.rows],
+        headers=[escape(header) for header in text.headers],
+        tablefmt="pipe",
+        colalign=["right" if right else "left" for right in text.numeric],
+        disable_numparse=True,
+    ).splitlines()
     if text.notes:
         lines += ["", *[f"- {escape(note)}" for note in text.notes]]
     return "\n".join(lines) + "\n"
