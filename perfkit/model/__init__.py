@@ -31,7 +31,19 @@ from perfkit.model.report import REPORT_SUFFIXES, Report
 from perfkit.model.rules import Finding, Rule, RuleOutcome
 from perfkit.model.runs import GpuInfo, KernelRun, RunRecord, Verification
 from perfkit.model.table import Cell, Column, Table
-from perfkit.model.values import Counter, Dim3, Evaluated, Launch, LaunchId, MetricValue, Status
+from perfkit.model.values import (
+    Contradiction,
+    Counter,
+    Device,
+    Dim3,
+    Evaluated,
+    Launch,
+    LaunchId,
+    MetricValue,
+    Process,
+    Status,
+    WorkloadKind,
+)
 
 __all__ = [
     "REPORT_SUFFIXES",
@@ -42,7 +54,9 @@ __all__ = [
     "Cell",
     "Column",
     "Comparison",
+    "Contradiction",
     "Counter",
+    "Device",
     "Dim3",
     "Evaluated",
     "Evidence",
@@ -59,6 +73,7 @@ __all__ = [
     "PairComparison",
     "PairSamples",
     "PeakLoss",
+    "Process",
     "RegisterLimit",
     "Report",
     "Rule",
@@ -79,4 +94,5 @@ __all__ = [
     "WallClock",
     "Waterfall",
     "WaterfallStep",
+    "WorkloadKind",
 ]

@@ -16,8 +16,39 @@ class Status(StrEnum):
     OK = "ok"
     NOT_COLLECTED = "not_collected"  # the report does not hold it, or holds NaN
     NOT_ON_CHIP = "not_on_chip"  # the chip has no such counter
-    INVALID = "invalid"  # outside its possible range: the value is kept and flagged
+    INVALID = "invalid"  # outside its possible range, or contradicted by another counter: kept and flagged
     UNDEFINED = "undefined"  # 0 / 0: collected, but the ratio has no value
+
+
+class WorkloadKind(StrEnum):
+    """What ncu profiled as one result. Only a kernel has a grid, a block and registers."""
+
+    KERNEL = "kernel"
+    RANGE = "range"
+    GRAPH = "graph"
+    COMMAND_LIST = "command_list"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The GPU a launch ran on, beside its model's name, which two GPUs of one machine share.
+
+    `index` is CUDA's number within the process, which CUDA_VISIBLE_DEVICES renumbers; `pci` is the bus
+    address "0000:06:00"; `uuid` is set where the run beside the report knows it.
+    """
+
+    index: int | None = None
+    pci: str = ""
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The process that made a launch."""
+
+    pid: int
+    host: str = ""
+    executable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +109,7 @@ class LaunchId:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One profiled kernel execution.
+    """One profiled result: a kernel execution, or (see `kind`) a range or graph, which has no grid or block.
 
     `key` and `problem` are set where perfkit's own runner launched it, read from the NVTX range
     `perfkit:<key>:<problem>` that the runner pushes (key `k6b@1` = k6b held to one block per SM; problem
@@ -97,6 +128,9 @@ class Launch:
     key: str | None = None
     problem: str = ""
     nvtx: tuple[str, ...] = ()
+    kind: WorkloadKind = WorkloadKind.KERNEL
+    device: Device = Device()
+    process: Process | None = None  # None where the report does not tell
     counters: Mapping[str, Counter] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -106,11 +140,27 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two independent readings of one fact that differ by more than replay passes can.
+
+    `what` names the fact; `readings` are (how it was read, value) pairs in `unit`; `tolerance` is the
+    relative difference that was allowed. The values of `metrics` that rest on it have status invalid.
+    """
+
+    what: str
+    readings: tuple[tuple[str, float], tuple[str, float]]
+    unit: str
+    tolerance: float
+    metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
-    """A launch and its metrics by name."""
+    """A launch and its metrics by name, and where its counters contradict one another."""
 
     launch: Launch
     metrics: Mapping[str, MetricValue]
+    contradictions: tuple[Contradiction, ...] = ()
 
     def number(self, name: str) -> float:
         """`metrics[name]` as a float; NaN where the metric is missing or has no value."""
