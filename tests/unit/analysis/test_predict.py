@@ -7,7 +7,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis.interventions import intervention, pairs
@@ -77,7 +77,6 @@ def test_two_blocks_hide_each_other_but_not_wholly() -> None:
     assert one < two < 2 * one
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.floats(0.02, 0.9), st.floats(0.1, 30.0), st.floats(0.0, 20.0), st.integers(1, 8))
 def test_the_calibrated_model_meets_the_measurement(
     rate: float, latency: float, exposed: float, blocks: int
@@ -88,7 +87,6 @@ def test_the_calibrated_model_meets_the_measurement(
     assert predict(model, model.blocks).slowdown == pytest.approx(1.0)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.floats(0.02, 0.9), st.floats(0.1, 30.0), st.floats(0.0, 20.0), st.integers(2, 8))
 def test_fewer_blocks_never_help_in_the_model(
     rate: float, latency: float, exposed: float, blocks: int
