@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,7 @@ def load_definitions(extra: Iterable[str | Path] = ()) -> Definitions:
     return Definitions(sets, metrics, chips, devices)
 
 
+@cache
 def load_devices() -> dict[str, dict[str, float | str]]:
     """devices.toml: compute capability as text ("9.0") -> figures of the chip."""
     with _DEVICES_FILE.open("rb") as stream:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from perfkit.analysis import opcode_classes as opcodes
+from perfkit.analysis.definitions import load_devices
 from perfkit.analysis.opcode_counts import PER_OPCODE
 from perfkit.model import Evaluated, Launch, Status
 
@@ -59,9 +60,10 @@ ADDITIVE = (
     _FMA_PIPE,
 )
 CLOCK = "smsp__cycles_elapsed.avg.per_second"
+SCHEDULERS = "device__attribute_num_schedulers_per_multiprocessor"
 SM_COUNTS = ("launch__sm_count", "device__attribute_multiprocessor_count")
 # Counters that the explanation reads itself, beside the metrics of the fixed sets.
-COUNTERS = (*ADDITIVE, CLOCK, PER_OPCODE, *SM_COUNTS, "launch__shared_mem_config_size")
+COUNTERS = (*ADDITIVE, CLOCK, PER_OPCODE, *SM_COUNTS, SCHEDULERS, "launch__shared_mem_config_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +169,26 @@ def _smsps(launch: Launch, total: float) -> float:
     cycles = counter(launch, "smsp__cycles_elapsed.avg")
     if total > 0 and cycles > 0:
         return total / cycles
-    # Four sub-partitions an SM on every architecture since Volta (Nsight Compute guide, hardware model).
-    return 4 * first(*(counter(launch, name) for name in SM_COUNTS))
+    return schedulers_per_sm(launch) * first(*(counter(launch, name) for name in SM_COUNTS))
+
+
+def schedulers_per_sm(launch: Launch) -> float:
+    """Warp schedulers (SM sub-partitions) an SM: as the report says, else as devices.toml says of the chip.
+
+    Of a chip that it does not hold: 4, as every one has since Volta (Nsight Compute guide, hardware model).
+    """
+    told = counter(launch, SCHEDULERS)
+    if told > 0:
+        return told
+    major, minor = launch.compute_capability
+    return float(load_devices().get(f"{major}.{minor}", {}).get("smsps_per_sm", 4))
 
 
 def _theoretical_warps(evaluated: Evaluated) -> float:
     blocks, size = evaluated.number("blocks_per_sm"), evaluated.number("block_size")
-    return blocks * math.ceil(size / 32) / 4 if blocks > 0 and size > 0 else NAN
+    if not (blocks > 0 and size > 0):
+        return NAN
+    return blocks * math.ceil(size / 32) / schedulers_per_sm(evaluated.launch)
 
 
 def stalls_of(evaluated: Evaluated) -> dict[str, float]:
