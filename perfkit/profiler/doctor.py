@@ -19,8 +19,8 @@ from perfkit.profiler.ncu_failures import OTHER_PROFILER_REMEDY, PERMISSION_REME
 
 PARAMS = Path("/proc/driver/nvidia/params")
 STATUS = Path("/proc/self/status")
-_CAP_SYS_ADMIN = 21  # linux/capability.h
-_CAP_PERFMON = 38
+# Either lets ncu read the counters; numbers of linux/capability.h.
+_PRIVILEGES = {"CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38}
 _OLDEST_CAPABILITY = (7, 0)  # ncu since 2022 profiles Volta and newer
 _FOUND_BY = {"nv-hostengine": "DCGM", "dcgm-exporter": "DCGM", "dcgmi": "DCGM"}
 
@@ -188,11 +188,11 @@ def check_counter_permission() -> Finding:
     needed = (Task.PROFILE,)
     name = "counter permission"
     restricted = profiling_restricted()
-    privileged = has_capability(_CAP_SYS_ADMIN) or has_capability(_CAP_PERFMON)
+    held = [capability for capability, number in _PRIVILEGES.items() if has_capability(number)]
     if restricted is False:
         return Finding(name, State.OK, "for all users (RmProfilingAdminOnly: 0)", "", needed)
-    if privileged:
-        return Finding(name, State.OK, "this process has CAP_SYS_ADMIN", "", needed)
+    if held:
+        return Finding(name, State.OK, f"this process has {' and '.join(held)}", "", needed)
     if restricted is None:
         return Finding(
             name,

@@ -138,6 +138,28 @@ def test_both_sides_come_from_one_run_of_a_collection(tmp_path: Path, sources: S
     assert [s.record.id[:8] for s in found if s.record is not None] == ["20260102", "20260102"]
 
 
+def test_of_several_runs_that_hold_both_sides_the_newest_counts(tmp_path: Path, sources: Sources) -> None:
+    # Neither the order in which they were written nor that of their names in the folder decides.
+    for day in ("04", "02", "03"):
+        both = [launch("k6", duration=float(day)), launch("k7", duration=2 * float(day))]
+        store_run(tmp_path, sources, f"202601{day}T000000.000Z_profile", both)
+    store_run(tmp_path, sources, "20260105T000000.000Z_profile", [launch("k7", duration=9.0)])
+    found = choose(sources, [f"{tmp_path}:k6", f"{tmp_path}:k7"], "n=64")
+    assert [side.launches[0].number("duration") for side in found] == [4.0, 8.0]
+    assert [side.record.id[:8] for side in found if side.record is not None] == ["20260104", "20260104"]
+
+
+def test_sides_that_no_run_holds_together_are_each_of_its_newest_run(
+    tmp_path: Path, sources: Sources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in ("04", "02", "03"):
+        store_run(tmp_path, sources, f"202601{day}T000000.000Z_profile", [launch("k9", duration=float(day))])
+    found = choose(sources, [f"{tmp_path}:k8", f"{tmp_path}:k9"], "n=64")
+    assert [side.record.id[:8] for side in found if side.record is not None] == ["20260101", "20260104"]
+    assert found[1].launches[0].number("duration") == 4.0
+    assert "of 3 runs that hold it, 20260104T000000.000Z_profile is used" in capsys.readouterr().err
+
+
 def test_launches_of_a_report_by_index_name_and_all(tmp_path: Path) -> None:
     path = tmp_path / "a.ncu-rep"
     path.write_bytes(b"")

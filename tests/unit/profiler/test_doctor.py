@@ -119,6 +119,52 @@ class TestPermission:
             assert "NVreg_RestrictProfilingToAdminUsers=0" in found.remedy
             assert "--cap-add=SYS_ADMIN" in found.remedy
 
+    @pytest.mark.parametrize(
+        ("capabilities", "detail"),
+        [
+            ("0000000000200000", "this process has CAP_SYS_ADMIN"),  # bit 21
+            ("0000004000000000", "this process has CAP_PERFMON"),  # bit 38
+            ("0000004000200000", "this process has CAP_SYS_ADMIN and CAP_PERFMON"),
+            ("0000000000100000", ""),  # the neighbours of the two: CAP_SYS_PACCT,
+            ("0000000000400000", ""),  # CAP_SYS_BOOT,
+            ("0000002000000000", ""),  # CAP_AUDIT_READ,
+            ("0000008000000000", ""),  # CAP_BPF
+            ("000001bfffdfffff", ""),  # every one but the two
+        ],
+    )
+    @pytest.mark.parametrize("params", ["RmProfilingAdminOnly: 1\n", None])
+    def test_either_capability_will_do_and_no_other(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capabilities: str,
+        detail: str,
+        params: str | None,
+    ) -> None:
+        if params:
+            (tmp_path / "params").write_text(params)
+        # Only what is in effect counts; what the process may still acquire does not.
+        (tmp_path / "status").write_text(
+            f"CapInh:\t000001ffffffffff\nCapPrm:\t000001ffffffffff\nCapEff:\t{capabilities}\n"
+            "CapBnd:\t000001ffffffffff\n"
+        )
+        monkeypatch.setattr(doctor, "PARAMS", tmp_path / "params")
+        monkeypatch.setattr(doctor, "STATUS", tmp_path / "status")
+        found = doctor.check_counter_permission()
+        if detail:
+            assert (found.state, found.detail) == (State.OK, detail)
+        else:
+            assert found.state is (State.MISSING if params else State.UNKNOWN)
+        assert found.needed_for == (Task.PROFILE,)
+
+    def test_where_capabilities_cannot_be_read_there_are_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "params").write_text("RmProfilingAdminOnly: 1\n")
+        monkeypatch.setattr(doctor, "PARAMS", tmp_path / "params")
+        monkeypatch.setattr(doctor, "STATUS", tmp_path / "absent")
+        assert doctor.check_counter_permission().state is State.MISSING
+
 
 def test_dcgm_is_named_and_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_process_names", lambda: {"bash", "nv-hostengine"})
