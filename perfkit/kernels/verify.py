@@ -152,7 +152,7 @@ def compare(
         if bad.any():
             passed = False
             place = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-            unwritten = int(np.isnan(measured).sum())
+            unwritten = int((np.isnan(measured) & ~np.isnan(exact)).sum())
             message = message or (
                 f"{name}: {int(bad.sum())} of {bad.size} elements differ, first at {place}: "
                 f"{have[place]} instead of {want[place]}" + (f"; {unwritten} are NaN" if unwritten else "")

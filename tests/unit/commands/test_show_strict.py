@@ -73,7 +73,7 @@ def test_what_the_chip_does_not_count_is_missing_too(tmp_path: Path) -> None:
 def test_a_value_out_of_range_is_kept_and_passes(tmp_path: Path) -> None:
     sets = tmp_path / "own.toml"
     sets.write_text(
-        '[metrics.doubtful]\ntitle = "Doubtful"\nunit = "fraction"\ndoc = "A share above 1."\nrange = [0, 1]\n'
+        '[metrics.doubtful]\ntitle = "Doubtful"\nunit = "fraction"\ndoc = "A share."\nrange = [0, 1]\n'
         'formula = "{launch__registers_per_thread}"\n'
     )
     strict = shown(REPORT, str(sets), "--strict")
