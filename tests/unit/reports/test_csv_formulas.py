@@ -1,4 +1,4 @@
-"""Text that a spreadsheet would take for a formula is made text, whatever it starts with and wherever it stands."""
+"""Text that a spreadsheet would take for a formula is made text, wherever it stands."""
 
 from __future__ import annotations
 
