@@ -28,6 +28,7 @@ _BY_COUNTER: Mapping[str, tuple[str, ...]] = {
         "smsp__sass_inst_executed_op_global_st.sum",
         "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     ),
+    opcodes.ASYNC_LOAD: ("smsp__inst_executed_op_ldgsts.sum",),
     opcodes.SHARED_LOAD: (
         "smsp__inst_executed_op_shared_ld.sum",
         "smsp__sass_inst_executed_op_shared_ld.sum",

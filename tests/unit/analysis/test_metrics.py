@@ -352,7 +352,8 @@ def test_every_formula_of_every_chip_evaluates(chip: tuple[int, int]) -> None:
                     return 3.0
 
                 def device(self, name: str) -> float:
-                    return float(load_devices()[f"{chip[0]}.{chip[1]}"][name])
+                    # What ncu measures of a chip is known of some only: 1 stands for it here.
+                    return float(load_devices()[f"{chip[0]}.{chip[1]}"].get(name, 1.0))
 
             number = alternative.expression.compute(Made())
             assert isinstance(number, float)
@@ -376,8 +377,10 @@ def test_what_is_collected_answers_every_metric(chip: tuple[int, int]) -> None:
         )
     found = SETS.evaluate(launch(counters, chip))
     lacking = [name for name, one in found.metrics.items() if one.status is Status.NOT_COLLECTED]
-    # It only comments on the conflicts, and is not worth a counter of its own.
-    assert [name for name in lacking if name != "shared_conflicts_elsewhere"] == []
+    # What is not worth a counter of its own says so.
+    assert [name for name in lacking if SETS.metrics[name].collect != ()] == []
+    left_out = {"shared_conflicts_elsewhere", "l2_atomic_bytes", "l1_global_hit_rate"}
+    assert set(lacking) == (left_out if chip >= (7, 0) else set())
 
 
 def test_the_counters_for_ncu_are_few_and_plain() -> None:

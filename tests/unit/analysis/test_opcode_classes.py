@@ -21,7 +21,7 @@ from tests.unit.analysis.launches import launch
         ("LDG.E.128", "global_load"),
         ("LDS", "shared_load"),
         ("STS", "shared_store"),
-        ("LDGSTS", "async_copy"),
+        ("LDGSTS", "async_load"),
         ("STL", "local"),
         ("BAR", "barrier"),
         ("HMMA", "tensor"),
