@@ -37,11 +37,12 @@ RICH = [*PLAIN, "FFMA2", "FHFMA2", "LDGSTS.E.BYPASS.128", "UBLKCP.S.G", "LDSM.16
 def launch(chip: str, seed: int, *, rich: bool) -> Launch:
     """A launch of a chip of devices.toml, with every counter that a formula of that chip reads.
 
-    Rich: packed FMAs, lanes and whole instructions predicated off, SMSPs that idle while their SM works,
-    atomics, GPCs that tick longer than their SMs, an L2 in two halves. Plain: none of these, so that even the
+    Rich: packed FMAs, lanes and whole instructions predicated off, waits that poll, SMSPs that idle while
+    their SM works, matrix loads, atomics, traffic within clusters, GPCs that tick longer than their SMs, an
+    L2 in two halves. Plain: none of these, so that even the
     alternatives that can differ do not.
     """
-    made = _Facts(load_devices()[chip], random.Random(seed), rich)
+    made = _Facts(chip, random.Random(seed), rich)
     counters = made.counters()
     major, minor = (int(part) for part in chip.split("."))
     return Launch(
@@ -61,7 +62,9 @@ def _counter(name: str, value: Any) -> Counter:
 class _Facts:
     """What a made-up launch did."""
 
-    def __init__(self, figures: Mapping[str, float | str], chance: random.Random, rich: bool) -> None:
+    def __init__(self, chip: str, chance: random.Random, rich: bool) -> None:
+        figures = load_devices()[chip]
+        self._clusters = int(chip.split(".")[0]) >= 9
         self._figures = {name: float(value) for name, value in figures.items() if name != "name"}
         self._rich = rich
         self._chance = chance
@@ -82,7 +85,8 @@ class _Facts:
         for name, count in self.modified.items():
             base = name.split(".")[0]
             self.opcodes[base] = self.opcodes.get(base, 0.0) + count
-        self.instructions = sum(self.opcodes.values())
+        polls = 1000.0 if rich else 0.0  # how often a wait looks again differs from pass to pass
+        self.instructions = sum(self.opcodes.values()) + polls
         self.lanes_on = 0.75 if rich else 1.0
         self.true = {name: 32 * self.lanes_on * count for name, count in self.opcodes.items()}
 
@@ -173,17 +177,28 @@ class _Facts:
         into = read + returned  # sectors that reached L1, what atomics return among them
         out = stored + returned + reduced
         asked = into * (0.9 if self._rich else 1.0)
-        port = self._figures.get("xbar_read_sectors_per_cycle", 1.0) * self.sms * self.elapsed
+        cluster = 700.0 if self._rich and self._clusters else 0.0  # between the SMs of a cluster
+        ticks = self.sms * self.elapsed
+        port = self._figures.get("xbar_read_sectors_per_cycle", 1.0) * ticks
         found: dict[str, Any] = {
-            "l1tex__m_xbar2l1tex_read_bytes.sum": 32 * into,
-            "l1tex__m_xbar2l1tex_read_sectors.sum": into,
-            "l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed": (100 * into / port, "%"),
+            "l1tex__m_xbar2l1tex_read_bytes.sum": 32 * (into + cluster),
+            "l1tex__m_xbar2l1tex_read_bytes_mem_dshared.sum": 32 * cluster,
+            "l1tex__m_xbar2l1tex_read_sectors.sum": into + cluster,
+            "l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed": (
+                100 * (into + cluster) / port,
+                "%",
+            ),
+            "l1tex__m_xbar2l1tex_read_sectors_mem_dshared.avg.pct_of_peak_sustained_elapsed": (
+                100 * cluster / (self._figures.get("dshared_read_sectors_per_cycle", 1.0) * ticks),
+                "%",
+            ),
             "l1tex__m_xbar2l1tex_read_bytes_pipe_lsu.sum": 32 * into,
             "lts__t_sectors_srcunit_tex_op_read.sum": asked,
             "lts__t_bytes_srcunit_tex_op_read.sum": 32 * asked,
             "lts__t_bytes_srcunit_tex_op_read": 32 * asked,
-            "l1tex__m_l1tex2xbar_write_bytes.sum": 32 * out,
-            "l1tex__m_l1tex2xbar_write_sectors.sum": out,
+            "l1tex__m_l1tex2xbar_write_bytes.sum": 32 * (out + cluster),
+            "l1tex__m_l1tex2xbar_write_bytes_mem_dshared.sum": 32 * cluster,
+            "l1tex__m_l1tex2xbar_write_sectors.sum": out + cluster,
             "l1tex__m_l1tex2xbar_write_bytes_pipe_lsu.sum": 32 * out,
             "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_atom.sum": returned,
             "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_red.sum": reduced,
@@ -223,7 +238,10 @@ class _Facts:
             found[f"smsp__sass_inst_executed_op_shared_{kind}.sum"] = executed
             found[f"sass__inst_executed_shared_{words}"] = executed
             found[f"smsp__inst_executed_op_shared_{kind}.sum"] = self.opcodes[opcode]
-            found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum"] = 2 * executed
+            matrix = self.opcodes.get("LDSM", 0.0) if kind == "ld" else 0.0
+            found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum"] = 2 * (executed + 0.9 * matrix)
+        found["smsp__sass_inst_executed_op_ldsm.sum"] = 0.9 * self.opcodes.get("LDSM", 0.0)
+        found["smsp__inst_executed_op_ldsm.sum"] = self.opcodes.get("LDSM", 0.0)
         return found
 
     def _stalls(self) -> dict[str, Any]:
