@@ -74,6 +74,7 @@ class _Facts:
         self.sm_active = self.elapsed * chance.uniform(0.5, 1.0)
         self.smsp_active = self.sm_active * (0.9 if rich else 1.0)
         self.seconds = self.elapsed / 1.5e9
+        self.warps = chance.uniform(1.0, self._figures["max_warps_per_sm"] / self._figures["smsps_per_sm"])
         budget = self.smsp_active * self.smsps * chance.uniform(0.1, 0.9)
         names = RICH if rich else PLAIN
         weights = [chance.random() + 0.1 for _ in names]
@@ -120,7 +121,7 @@ class _Facts:
 
     def _issue(self) -> dict[str, Any]:
         of = self._figures
-        per_scheduler = self._chance.uniform(1.0, of["max_warps_per_sm"] / of["smsps_per_sm"])
+        per_scheduler = self.warps
         per_sm = per_scheduler * of["smsps_per_sm"] * self.smsp_active / self.sm_active
         lanes = sum(fmas(opcode) * threads for opcode, threads in self.true.items())
         slots = 100 * self.instructions / (self.smsps * self.elapsed)
@@ -245,8 +246,9 @@ class _Facts:
         return found
 
     def _stalls(self) -> dict[str, Any]:
-        warp_cycles = {reason: self._chance.random() * self.instructions for reason in STALLS}
-        total = sum(warp_cycles.values())
+        total = self.warps * self.smsp_active * self.smsps  # every warp is in one state in every cycle
+        shares = {reason: self._chance.random() for reason in STALLS}
+        warp_cycles = {reason: total * share / sum(shares.values()) for reason, share in shares.items()}
         found: dict[str, Any] = {
             "smsp__average_warp_latency_per_inst_issued.ratio": total / self.instructions
         }
