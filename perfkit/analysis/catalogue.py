@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perfkit.analysis.definitions import Metric, load_definitions
+from perfkit.analysis.expression import Expression
 from perfkit.analysis.metrics import MetricSets, load_metric_sets
+from perfkit.analysis.opcode_classes import FIGURES, OPCODES, OTHER, TITLES
 
 _INTRO = """\
 # Metrics
@@ -27,9 +29,16 @@ and flagged | | `undefined` | everything was collected, but the ratio has no val
 meaning (FP32 share of a tensor-core kernel) |
 
 The first formula whose counters are all in the report answers; `--format json` says for each value which
-one it was. Percentages and times are converted to fractions and seconds before a formula sees them.
-`{counter}` is a counter of Nsight Compute, `{counter}[A|B*]` the sum of its instances with these names, a
-bare name another metric, `device.x` a figure from `devices.toml`.
+one it was. Every formula of a metric gives the same value where a report allows several, but for those
+marked "can differ", which say why, here and beside each value. Percentages and times are converted to
+fractions and seconds before a formula sees them. `{counter}` is a counter of Nsight Compute,
+`{counter}[A|B*]` the sum of its instances with these names, `[class:x]` of all opcodes of a class,
+`[...@figure]` of each times a figure of its opcode (see the end of the page), a bare name another metric,
+`device.x` a figure from `devices.toml`.
+
+A range is what physics and the hardware allow. A value outside it, and every value that rests on one, is
+`invalid`: kept, shown and flagged. A little outside can come of replay (each pass runs the kernel again, and
+passes differ by up to 8 % in field reports of short launches); the reason says whether it is more than that.
 """
 
 _OWN = """\
@@ -45,7 +54,7 @@ doc = "How full warps are."
 title = "Threads per instruction"
 unit = "thread"
 doc = "Threads that took part in an instruction, of 32."
-range = [0, 32]                      # outside: flagged as invalid
+range = [0, 32]                      # outside: flagged as invalid; an end may be a formula, "2 * issue_rate"
 formula = [                          # the first that the report can answer
     "{smsp__thread_inst_executed.sum} / {smsp__inst_executed.sum}",
     "{smsp__thread_inst_executed_per_inst_executed.ratio}",
@@ -55,14 +64,16 @@ formula = [                          # the first that the report can answer
 Other keys: `section` (the ncu sections to recommend), `detail` (left out of tables that have no room),
 `hidden` (serves other metrics only), `collect` (counters to hand to ncu in place of the first formula's),
 `refuse` (launches for which the metric has no meaning), `digits`; `pick`/`among`, `sum` and `whole` as in
-`stalls.toml`. A formula may be a table `{ formula = "...", note = "..." }`.
+`stalls.toml`. A formula may be a table `{ formula = "...", note = "..." }`, with `differs` (why it may give
+another value than the first), `where` and `above` (a metric, and a formula that it must exceed for this one
+to hold).
 """
 
 
 def metrics_page() -> str:
     """The whole page as Markdown."""
     sets = load_metric_sets()
-    return "\n".join([_INTRO, *_sets(sets), *_chips(), _OWN])
+    return "\n".join([_INTRO, *_sets(sets), *_chips(), *_opcodes(), _OWN])
 
 
 def _sets(sets: MetricSets) -> Iterator[str]:
@@ -81,7 +92,8 @@ def _metric(metric: Metric) -> Iterator[str]:
     yield f"### `{metric.name}`{unit}\n\n{metric.title}. {metric.doc}\n"
     facts = []
     if metric.range is not None:
-        facts.append(f"Possible range {metric.range[0]:g} to {metric.range[1]:g}.")
+        low, high = (f"`{one.text}`" if isinstance(one, Expression) else f"{one:g}" for one in metric.range)
+        facts.append(f"Possible range {low} to {high}.")
     if metric.section:
         sections = " ".join(f"--section {name}" for name in metric.section.split())
         facts.append(f"Collected by `{sections}`.")
@@ -90,7 +102,9 @@ def _metric(metric: Metric) -> Iterator[str]:
     for number, one in enumerate(metric.alternatives, 1):
         note = f" ({one.note})" if one.note else ""
         zero = " (0 means no requests: undefined)" if one.zero_undefined else ""
-        yield f"{number}. `{one.expression.text}`{note}{zero}"
+        only = f" (only where `{one.where}` > `{one.above.text}`)" if one.above is not None else ""
+        differs = f"; can differ: {one.differs}" if one.differs else ""
+        yield f"{number}. `{one.expression.text}`{note}{zero}{only}{differs}"
     if metric.pick:
         yield f"The {metric.pick} of: {', '.join(f'`{name}`' for name in metric.among.values())}."
     if metric.total:
@@ -124,6 +138,19 @@ def _chips() -> Iterator[str]:
     )
     for capability, figures in definitions.devices.items():
         yield f"| {capability} | {' | '.join(str(figures[key]) for key in keys)} |"
+    yield ""
+
+
+def _opcodes() -> Iterator[str]:
+    yield "## Classes and figures of opcodes\n"
+    yield "`[class:NAME]` in a formula is one of these; an opcode is in one class only.\n"
+    yield "| class | what | opcodes |\n|---|---|---|"
+    for name, opcodes in OPCODES.items():
+        yield f"| `{name}` | {TITLES[name]} | {' '.join(opcodes)} |"
+    yield f"| `{OTHER}` | {TITLES[OTHER]} | those that no class names |"
+    yield "\n`@FIGURE` multiplies each instance by a figure of its opcode:\n"
+    for figure, function in FIGURES.items():
+        yield f"- `{figure}`: {' '.join((function.__doc__ or '').split())}"
     yield ""
 
 

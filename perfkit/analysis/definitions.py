@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,19 +22,40 @@ _METRIC_KEYS = {
     "title", "unit", "doc", "digits", "range", "formula", "collect", "section", "hidden", "detail", "refuse",
     "pick", "among", "except", "sum", "whole", "note_ideal",
 }  # fmt: skip
+_ALTERNATIVE_KEYS = {"formula", "note", "zero", "differs", "where", "above"}
 _ACRONYMS = {"gmma", "imc", "lg", "mio", "tex"}
 _SET_KEYS = {"title", "doc", "also", "metrics", "each"}
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One way to compute a metric. `zero_undefined`: a result of 0 means that there was nothing to divide
-    by.
+    """One way to compute a metric.
+
+    Every alternative gives the same value where a report allows several, but for those that say why it can
+    differ in `differs`. `zero_undefined`: a result of 0 means that there was nothing to divide by. An
+    alternative with `where` only holds for launches whose metric of that name exceeds `above`, a formula.
     """
 
     expression: Expression
     note: str = ""
     zero_undefined: bool = False
+    differs: str = ""
+    where: str = ""
+    above: Expression | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The other metrics that it reads, those of its condition included."""
+        condition = (self.where, *(self.above.metrics if self.above is not None else ()))
+        return tuple(dict.fromkeys((*self.expression.metrics, *(name for name in condition if name))))
+
+    @property
+    def notes(self) -> str:
+        """What a value computed in this way is said to be."""
+        return "; ".join(part for part in (self.note, self.differs) if part)
+
+
+Bound = float | Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +87,7 @@ class Metric:
     doc: str
     file: str
     digits: int | None = None
-    range: tuple[float, float] | None = None
+    range: tuple[Bound, Bound] | None = None
     alternatives: tuple[Alternative, ...] = ()
     collect: tuple[str, ...] | None = None
     section: str = ""
@@ -83,16 +103,24 @@ class Metric:
     @property
     def uses(self) -> tuple[str, ...]:
         """The other metrics that its formulas read."""
-        names = [name for one in self.alternatives for name in one.expression.metrics]
+        names = [name for one in self.alternatives for name in one.metrics]
+        names += [name for one in self.bounds for name in one.metrics]
         names += [name for one in self.refusals for name in (one.when, *one.above.metrics)]
         names += [one.unless for one in self.refusals if one.unless]
         names += [*self.among.values(), *(name for name in (self.whole, self.note_ideal) if name)]
         return tuple(dict.fromkeys(names))
 
     @property
+    def bounds(self) -> tuple[Expression, ...]:
+        """Those ends of its possible range that are formulas."""
+        return tuple(one for one in self.range or () if isinstance(one, Expression))
+
+    @property
     def counters(self) -> tuple[str, ...]:
         """Every counter that any of its own formulas reads."""
-        return tuple(dict.fromkeys(name for one in self.alternatives for name in one.expression.counters))
+        formulas = [one.expression for one in self.alternatives]
+        formulas += [one.above for one in self.alternatives if one.above is not None]
+        return tuple(dict.fromkeys(name for one in (*formulas, *self.bounds) for name in one.counters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +243,31 @@ class _FileReader:
             given = {"formula": one} if isinstance(one, str) else one
             if not isinstance(given, dict) or not isinstance(given.get("formula"), str):
                 raise self.error('formula must be a text, { formula = "...", note = "..." }, or a list', name)
-            expression = self._parse(name, given["formula"])
-            result.append(Alternative(expression, given.get("note", ""), given.get("zero") == "undefined"))
+            self._check_keys(given, _ALTERNATIVE_KEYS, name)
+            if ("where" in given) != ("above" in given):
+                raise self.error("where (a metric) and above (a formula) belong together", name)
+            result.append(
+                Alternative(
+                    self._parse(name, given["formula"]),
+                    given.get("note", ""),
+                    given.get("zero") == "undefined",
+                    given.get("differs", ""),
+                    given.get("where", ""),
+                    self._parse(name, given["above"]) if "above" in given else None,
+                )
+            )
         return tuple(result)
+
+    def range(self, name: str, limits: Any) -> tuple[Bound, Bound]:
+        """Two numbers, or formulas for what depends on the chip."""
+        if not (
+            isinstance(limits, list)
+            and len(limits) == 2
+            and all(isinstance(one, (int, float, str)) for one in limits)
+        ):
+            raise self.error('range must be two numbers or formulas, for example [0, "2 * issue_rate"]', name)
+        low, high = (self._parse(name, one) if isinstance(one, str) else float(one) for one in limits)
+        return low, high
 
     def _parse(self, metric: str, formula: str) -> Expression:
         try:
@@ -269,13 +319,6 @@ class _SetReader(_FileReader):
                 raise self.error(f"{key} is missing, or is no text", name)
         if not any(key in entry for key in ("formula", "pick", "sum")):
             raise self.error("one of formula, pick and sum must be there", name)
-        limits = entry.get("range")
-        if limits is not None and not (
-            isinstance(limits, list)
-            and len(limits) == 2
-            and all(isinstance(one, (int, float)) for one in limits)
-        ):
-            raise self.error("range must be two numbers, for example [0, 1]", name)
         return Metric(
             name=name,
             set=set_name,
@@ -284,7 +327,7 @@ class _SetReader(_FileReader):
             doc=entry["doc"],
             file=str(self._path),
             digits=entry.get("digits"),
-            range=None if limits is None else (float(limits[0]), float(limits[1])),
+            range=self.range(name, entry["range"]) if "range" in entry else None,
             alternatives=self.alternatives(name, entry.get("formula", [])),
             collect=None if "collect" not in entry else tuple(entry["collect"]),
             section=entry.get("section", ""),
@@ -362,8 +405,9 @@ def _check_names(metrics: Mapping[str, Metric], devices: Mapping[str, Mapping[st
         for name in metric.uses:
             if name not in metrics:
                 raise ConfigError(f"{where}: unknown name {name!r}{near(name, metrics)}", remedy)
-        for one in metric.alternatives:
-            for figure in one.expression.device:
+        formulas = [formula for one in metric.alternatives for formula in (one.expression, one.above)]
+        for formula in (*formulas, *metric.bounds):
+            for figure in formula.device if formula is not None else ():
                 if figure not in figures:
                     raise ConfigError(
                         f"{where}: unknown figure device.{figure}{near(figure, figures)}", remedy
@@ -395,15 +439,10 @@ def _chips(
                 fields["alternatives"] = reader.alternatives(name, entry["formula"])
                 fields["collect"] = tuple(entry["collect"]) if "collect" in entry else None
             if "range" in entry:
-                fields["range"] = (float(entry["range"][0]), float(entry["range"][1]))
+                fields["range"] = reader.range(name, entry["range"])
             replaced[name] = replace(metrics[name], **fields)
         _check_names({**metrics, **replaced}, devices)
         for pattern in chip.get("absent", {}):
             if not any(fnmatchcase(name, pattern) for name in metrics):
                 raise reader.error(f"no metric matches {pattern!r}{near(pattern, metrics)}")
         yield ChipOverride(tuple(chip["compute_capability"]), dict(chip.get("absent", {})), replaced)
-
-
-def in_range(value: float, limits: tuple[float, float] | None) -> bool:
-    """Whether a value is finite and inside the metric's possible range."""
-    return math.isfinite(value) and (limits is None or limits[0] <= value <= limits[1])

@@ -1,9 +1,12 @@
-"""What is computed from measurements: products, differences and ratios, with the names they were made of."""
+"""What is computed from measurements: products, differences and ratios, with the names they were made of.
+
+A value that is computed of an invalid one is invalid too: kept, and flagged with the reason.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from perfkit.model import Status
@@ -80,7 +83,10 @@ class Derive:
             source = Source(kind="derived", formula=formula, inputs=(_call(*mine), _call(*theirs)))
             value = b / a if a else float("nan")
             if value == value:
-                self.values[name, kernel, problem] = Traced(value, "fraction" if flip else "", source)
+                doubt = self._doubt((mine, theirs))
+                self.values[name, kernel, problem] = Traced(
+                    value, "fraction" if flip else "", source, Status.INVALID if doubt else Status.OK, doubt
+                )
             else:
                 self.values[name, kernel, problem] = Traced(
                     None, "fraction" if flip else "", source, Status.NOT_COLLECTED, NO_BENCH
@@ -90,6 +96,11 @@ class Derive:
             against("share_of_reference", self.reference, True)
         if before:
             against("speedup", before, False)
+
+    def _doubt(self, keys: Iterable[tuple[str, str, str]]) -> str:
+        """Which inputs are invalid and why, "" where none is."""
+        invalid = [(key, self.values[key]) for key in keys if self.values[key].status is Status.INVALID]
+        return "; ".join(f"{_call(*key)} is invalid: {held.reason}" for key, held in invalid)
 
     def _has(self, name: str, kernel: str, problem: str) -> bool:
         found = self.values.get((name, kernel, problem))
@@ -114,10 +125,12 @@ class Derive:
         numbers = [item.number if item is not None else float("nan") for item in found]
         if all(number == number for number in numbers):
             value = function(*numbers)
-            status = Status.OK if value == value else Status.UNDEFINED
-            self.values[name, kernel, problem] = Traced(
-                value if value == value else None, unit, source, status
-            )
+            if value != value:
+                self.values[name, kernel, problem] = Traced(None, unit, source, Status.UNDEFINED)
+                return
+            doubt = self._doubt((item, kernel, problem) for item in inputs)
+            status = Status.INVALID if doubt else Status.OK
+            self.values[name, kernel, problem] = Traced(value, unit, source, status, doubt)
             return
         at = next(index for index, number in enumerate(numbers) if number != number)
         lacking = found[at]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import Facts
-from perfkit.model import Evaluated, Evidence
+from perfkit.model import Evaluated, Evidence, Status
 
 TITLES = {
     "sectors_per_load": "sectors per global load",
@@ -43,17 +43,15 @@ _STALL_METRICS = {
     "wait": ("fma_share",),
     "drain": ("sectors_per_store",),
 }
+_GLOBAL_LOADS = (opcodes.GLOBAL_LOAD, opcodes.ASYNC_LOAD)
+_GLOBAL = (*_GLOBAL_LOADS, opcodes.GLOBAL_STORE, opcodes.ASYNC_STORE)
+# cp.async and the copies of TMA are global accesses too; of TMA one instruction moves a whole tile.
 _STALL_RATIOS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
-    "lg_throttle": (
-        (
-            "global_per_fma",
-            "global/local instructions",
-            (opcodes.GLOBAL_LOAD, opcodes.GLOBAL_STORE, "local"),
-        ),
-    ),
-    "long_scoreboard": (("global_loads_per_fma", "global loads", (opcodes.GLOBAL_LOAD,)),),
+    "lg_throttle": (("global_per_fma", "global/local instructions", (*_GLOBAL, opcodes.LOCAL)),),
+    "long_scoreboard": (("global_loads_per_fma", "global loads", _GLOBAL_LOADS),),
     "mio_throttle": (("shared_per_fma", "shared instructions", (opcodes.SHARED_LOAD, opcodes.SHARED_STORE)),),
     "short_scoreboard": (("shared_loads_per_fma", "shared loads", (opcodes.SHARED_LOAD,)),),
+    "membar": (("fences_per_fma", "fences", (opcodes.FENCE,)),),
     "barrier": (("barriers_per_fma", "barriers", (opcodes.BARRIER,)),),
     "branch_resolving": (("branches_per_fma", "branches", ("control",)),),
     "imc_miss": (("constant_per_fma", "constant loads", ("constant",)),),
@@ -91,10 +89,13 @@ class Pair:
 
 
 def metric_evidence(a: Evaluated, b: Evaluated, name: str) -> Evidence:
-    """A metric of both launches as evidence."""
-    metric = a.metrics.get(name) or b.metrics.get(name)
-    unit = metric.unit if metric is not None else ""
-    return Evidence(name, TITLES.get(name, name.replace("_", " ")), _value(a, name), _value(b, name), unit)
+    """A metric of both launches as evidence. The title says where a value cannot be right."""
+    held = [one.metrics[name] for one in (a, b) if name in one.metrics]
+    unit = held[0].unit if held else ""
+    title = TITLES.get(name, name.replace("_", " "))
+    doubt = next((one.reason for one in held if one.status is Status.INVALID), "")
+    title = f"{title} (invalid: {doubt})" if doubt else title
+    return Evidence(name, title, _value(a, name), _value(b, name), unit)
 
 
 def _value(evaluated: Evaluated, name: str) -> float | str | None:

@@ -1,10 +1,12 @@
 """Formulas over counters: parsed to a whitelisted tree, compiled to closures, never `eval`ed.
 
     {smsp__inst_executed.sum}                            a counter, in SI units (percentages as fractions)
-    {sass__inst_executed_per_opcode}[FFMA|FFMA32I]       the sum of a counter's instances with these names
-    (* is a wildcard) issue_rate * fma_share                               other metrics
-    device.fp32_lanes_per_sm                             a figure of the chip from devices.toml + - * / ( )
-    numbers, min(...), max(...), ceil(...)   arithmetic
+    {sass__inst_executed_per_opcode}[FFMA|FADD*]         the sum of a counter's instances with these names
+    {sass__inst_executed_per_opcode}[class:fma]          ... of opcodes of a class (opcode_classes.py)
+    {sass__inst_executed_per_opcode}[class:fma@fmas]     ... each times a figure of its opcode
+    issue_rate * fma_share                               other metrics
+    device.fp32_lanes_per_sm                             a figure of the chip from devices.toml
+    + - * / ( ) numbers, min(...), max(...), ceil(...)   arithmetic
 
 What a formula has no value for is said, never made up: a missing counter raises Missing with the counter's
 name, a division by zero raises Undefined.
@@ -13,6 +15,7 @@ name, a division by zero raises Undefined.
 from __future__ import annotations
 
 import ast
+import difflib
 import math
 import re
 from collections.abc import Callable
@@ -22,12 +25,14 @@ from functools import lru_cache
 from typing import Protocol
 
 from perfkit.analysis.counters import to_si
+from perfkit.analysis.opcode_classes import CLASSES, FIGURES, figure_of, opcode_class
 from perfkit.model import Counter, Status
 
 FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "ceil": math.ceil}
 _COUNTER = re.compile(r"\{([^{}]*)\}(?:\[([^\[\]]*)\])?")
 _COUNTER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:]*")
 _PLACEHOLDER = "_counter{}"
+_CLASS = "class:"
 
 
 class Missing(Exception):  # noqa: N818 - an outcome of evaluation, not an error
@@ -152,10 +157,48 @@ class _Builder:
             counter, pattern = self._counters[int(found[1])]
             if pattern is None:
                 return lambda scope: _scalar(scope.counter(counter))
-            patterns = tuple(one.strip() for one in pattern.split("|"))
-            return lambda scope: _sum_of_instances(scope.counter(counter), patterns)
+            instances = self._instances(pattern)
+            return lambda scope: instances.total(scope.counter(counter))
         self.metrics[name] = None
         return lambda scope: scope.metric(name)
+
+    def _instances(self, pattern: str) -> _Instances:
+        names, at, figure = pattern.partition("@")
+        patterns = tuple(one.strip() for one in names.split("|"))
+        for one in patterns:
+            if one.startswith(_CLASS):
+                self._known(one.removeprefix(_CLASS), CLASSES, "class of opcodes")
+        if at:
+            self._known(figure.strip(), tuple(FIGURES), "figure of an opcode")
+        return _Instances(patterns, figure.strip())
+
+    def _known(self, name: str, known: tuple[str, ...], kind: str) -> None:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=3) or known
+            raise FormulaError(f"unknown {kind} {name!r} in {self._text!r} (there is {', '.join(close)})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Instances:
+    """Which instances of a counter are added up, each times `figure` of its opcode where one is named."""
+
+    patterns: tuple[str, ...]
+    figure: str
+
+    def total(self, counter: Counter) -> float:
+        """Raises Missing where the report does not hold the instances."""
+        if counter.instances:
+            named = ((str(name), value) for name, value in counter.instances)
+            return float(sum(self._weight(name) * value for name, value in named if value))
+        # Without instances the total says only whether anything could match: 0 in all is 0 of each.
+        if counter.status is Status.OK and counter.value == 0:
+            return 0.0
+        raise Missing(counter.name)
+
+    def _weight(self, name: str) -> float:
+        if not _matches(name, self.patterns):
+            return 0.0
+        return figure_of(self.figure, name) if self.figure else 1.0
 
 
 def _division(left: _Node, right: _Node, divisor: str) -> _Node:
@@ -172,18 +215,14 @@ def _scalar(counter: Counter) -> float:
     value = counter.value
     if counter.status is Status.NOT_COLLECTED or value is None or isinstance(value, str):
         raise Missing(counter.name)
-    return to_si(value, counter.unit)
-
-
-def _sum_of_instances(counter: Counter, patterns: tuple[str, ...]) -> float:
-    if counter.instances:
-        return float(sum(value for name, value in counter.instances if _matches(str(name), patterns)))
-    # Without instances the total says only whether anything could match: 0 in all is 0 of each.
-    if counter.status is Status.OK and counter.value == 0:
-        return 0.0
-    raise Missing(counter.name)
+    # Reports of 2019 give percentages without their unit.
+    percent = not counter.unit and counter.name.endswith(("_pct", ".pct"))
+    return to_si(value, "%" if percent else counter.unit)
 
 
 @lru_cache(maxsize=16384)
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(
+        opcode_class(name) == one.removeprefix(_CLASS) if one.startswith(_CLASS) else fnmatchcase(name, one)
+        for one in patterns
+    )

@@ -18,17 +18,19 @@ NO_STALL = ("selected", "not_selected")  # scheduler states: the warp could issu
 
 # Class -> counters, the first that is held answers (L1 makes one request of a global access); thread-
 # level counters count the 32 lanes of a warp.
+_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"  # those of cp.async (LDGSTS) are among them
 _BY_COUNTER: Mapping[str, tuple[str, ...]] = {
     opcodes.GLOBAL_LOAD: (
         "smsp__inst_executed_op_global_ld.sum",
         "smsp__sass_inst_executed_op_global_ld.sum",
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        _REQUESTS,
     ),
     opcodes.GLOBAL_STORE: (
         "smsp__inst_executed_op_global_st.sum",
         "smsp__sass_inst_executed_op_global_st.sum",
         "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     ),
+    opcodes.ASYNC_LOAD: ("smsp__inst_executed_op_ldgsts.sum",),
     opcodes.SHARED_LOAD: (
         "smsp__inst_executed_op_shared_ld.sum",
         "smsp__sass_inst_executed_op_shared_ld.sum",
@@ -227,6 +229,8 @@ def _classes_by_counter(launch: Launch) -> dict[str, float]:
     if math.isnan(fma):
         return {}
     counts = {name: first(*(counter(launch, c) for c in names)) for name, names in _BY_COUNTER.items()}
+    if counts[opcodes.GLOBAL_LOAD] == counter(launch, _REQUESTS):
+        counts.pop(opcodes.ASYNC_LOAD)
     counts[opcodes.FMA] = fma
     counts["fp32_other"] = sum(counter(launch, name) for name in _FP32) / 32
     counts["alu_pipe"] = counter(launch, _ALU)

@@ -6,14 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perfkit.analysis.facts import counter, first
-from perfkit.model import Evaluated
+from perfkit.analysis.opcode_classes import fp32_flops
+from perfkit.model import Evaluated, Status
 
 _OPERATIONS = {"ffma": 2, "fadd": 1, "fmul": 1}
-# Opcodes by FLOPs a thread: the packed ones of compute capability 10.x work on two values.
-_OPCODES = {
-    "FFMA": 2, "FFMA32I": 2, "FADD": 1, "FADD32I": 1, "FMUL": 1, "FMUL32I": 1,
-    "FFMA2": 4, "FADD2": 2, "FMUL2": 2,
-}  # fmt: skip
 _SUMS = {f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum": n for name, n in _OPERATIONS.items()}
 # What ncu's own roofline section collects instead (sets `detailed` and `roofline`).
 _RATES = {f"{name}.per_cycle_elapsed": flops for name, flops in _SUMS.items()}
@@ -30,6 +26,7 @@ class CountedFlops:
     value: float
     formula: str
     counters: tuple[str, ...]
+    doubt: str = ""  # why the value cannot be right, where it rests on a metric that is invalid
 
 
 def counted_flops(item: Evaluated) -> CountedFlops | None:
@@ -46,7 +43,7 @@ def _by_opcode(item: Evaluated) -> CountedFlops | None:
     held = item.launch.counters.get(_BY_OPCODE)
     if held is None or not held.instances:
         return None
-    total = sum(_OPCODES.get(str(opcode), 0) * count for opcode, count in held.instances)
+    total = sum(fp32_flops(str(opcode)) * count for opcode, count in held.instances)
     formula = f"{{{_BY_OPCODE}}}: 2 FFMA + FADD + FMUL, twice that for FFMA2, FADD2, FMUL2"
     return CountedFlops(float(total), formula, (_BY_OPCODE,))
 
@@ -65,4 +62,7 @@ def _by_rates(item: Evaluated) -> CountedFlops | None:
     if total != total:
         return None
     terms = " + ".join(f"{n} * {{{name}}}" for name, n in _RATES.items())
-    return CountedFlops(total, f"({terms}) * SM clock * duration", (*_RATES, *_CLOCK))
+    metrics = (item.metrics.get(name) for name in ("sm_clock", "duration"))
+    invalid = [one.name for one in metrics if one is not None and one.status is Status.INVALID]
+    doubt = f"rests on {', '.join(invalid)}, which cannot be right" if invalid else ""
+    return CountedFlops(total, f"({terms}) * SM clock * duration", (*_RATES, *_CLOCK), doubt)

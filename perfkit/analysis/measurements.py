@@ -262,7 +262,11 @@ def _add_counters(
     counted = counted_flops(item)
     if counted is not None:
         values["counted_flops", label, problem] = Traced(
-            counted.value, "FLOP", source(counted.formula, counted.counters)
+            counted.value,
+            "FLOP",
+            source(counted.formula, counted.counters),
+            Status.INVALID if counted.doubt else Status.OK,
+            counted.doubt,
         )
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
 
 from perfkit.analysis.definitions import (
     Alternative,
+    Bound,
     ChipOverride,
     Definitions,
     Metric,
     MetricSet,
-    in_range,
     load_definitions,
     near,
 )
-from perfkit.analysis.expression import Missing, Undefined
+from perfkit.analysis.expression import Expression, Missing, Undefined
 from perfkit.errors import UsageError
 from perfkit.model import Counter, Evaluated, Launch, MetricValue, Status
 
@@ -31,6 +33,8 @@ _ALWAYS = (
     "device__attribute_max_warps_per_scheduler",
     "profiler__replayer_passes",
 )
+# Passes of one launch differ by up to 8 % in the field reports; what is further outside is not their doing.
+_BY_PASSES = 0.1
 _LISTED = 3  # of more missing counters only so many are named, where a section holds them
 
 
@@ -124,6 +128,18 @@ class MetricSets:
         evaluation = _Evaluation(launch, self._chip(launch.compute_capability))
         return Evaluated(launch, {name: evaluation.value(name) for name in self.names(names)})
 
+    def chip_metrics(self, compute_capability: tuple[int, int]) -> Mapping[str, Metric]:
+        """Every metric by name, as this chip defines it."""
+        return self._chip(compute_capability).metrics
+
+    def readings(self, launch: Launch, name: str) -> tuple[tuple[Alternative, float], ...]:
+        """Every way in which the launch's counters give this metric, with its value.
+
+        `evaluate` takes the first. Refusals are left aside. Alternatives without `differs` must agree.
+        """
+        chip = self._chip(launch.compute_capability)
+        return _Evaluation(launch, chip).readings(chip.metrics[name])
+
     def _closure(self, names: Iterable[str], chip: _Chip, *, first_only: bool = True) -> tuple[str, ...]:
         """These metrics and those that they need: by their first alternatives only, or by any."""
         seen: dict[str, None] = {}
@@ -136,10 +152,9 @@ class MetricSets:
             metric = chip.metrics[name]
             used = metric.uses
             if first_only:
-                later = {
-                    one for alternative in metric.alternatives[1:] for one in alternative.expression.metrics
-                }
-                first = metric.alternatives[0].expression.metrics if metric.alternatives else ()
+                later = {one for alternative in metric.alternatives[1:] for one in alternative.metrics}
+                later.update(one for bound in metric.bounds for one in bound.metrics)
+                first = metric.alternatives[0].metrics if metric.alternatives else ()
                 used = tuple(one for one in used if one in first or one not in later)
             waiting += used[::-1]
         return tuple(seen)
@@ -218,6 +233,8 @@ class _Evaluation:
         if refusal := self._refusal(metric):
             return self._without(metric, Status.UNDEFINED, refusal, metric.alternatives[0])
         for alternative in metric.alternatives:
+            if not self._applies(alternative):
+                continue
             try:
                 number = alternative.expression.compute(self)
             except Missing:
@@ -228,6 +245,14 @@ class _Evaluation:
                 return self._without(metric, Status.UNDEFINED, "there were no requests", alternative)
             return self._checked(metric, number, alternative)
         return self._missing(metric)
+
+    def readings(self, metric: Metric) -> tuple[tuple[Alternative, float], ...]:
+        found = []
+        for alternative in metric.alternatives:
+            with suppress(Missing, Undefined):
+                if self._applies(alternative):
+                    found.append((alternative, alternative.expression.compute(self)))
+        return tuple(found)
 
     def _refusal(self, metric: Metric) -> str:
         """Why the metric has no meaning for this launch; "" where it has one."""
@@ -241,20 +266,51 @@ class _Evaluation:
                 continue  # without opcode counts the kind of work is unknown: no refusal on suspicion
         return ""
 
+    def _applies(self, alternative: Alternative) -> bool:
+        if alternative.above is None:
+            return True
+        try:
+            return self.metric(alternative.where) > alternative.above.compute(self)
+        except (Missing, Undefined):
+            return False
+
     def _checked(self, metric: Metric, number: float, alternative: Alternative) -> MetricValue:
-        status = Status.OK if in_range(number, metric.range) else Status.INVALID
-        notes = [alternative.note] if alternative.note else []
-        if status is Status.INVALID:
-            low, high = metric.range or (float("-inf"), float("inf"))
-            notes.append(
-                f"outside its possible range {low:g} to {high:g}: the counters come from different passes"
-            )
+        notes = [alternative.notes] if alternative.notes else []
+        doubts = [self._outside(metric, number), self._rests_on_invalid(alternative.expression.metrics)]
+        notes += [doubt for doubt in doubts if doubt]
         if metric.note_ideal:
             notes.append(self._ideal(metric.note_ideal))
         return MetricValue(
-            metric.name, number, metric.unit, status, "; ".join(notes), alternative.expression.text,
-            self._traced(alternative),
+            metric.name, number, metric.unit, Status.INVALID if any(doubts) else Status.OK,
+            "; ".join(notes), alternative.expression.text, self._traced(alternative),
         )  # fmt: skip
+
+    def _outside(self, metric: Metric, number: float) -> str:
+        """What is wrong with a value outside its metric's possible range; "" where it is inside."""
+        low, high = (self._bound(one) for one in metric.range or (-math.inf, math.inf))
+        if math.isfinite(number) and not number < low and not number > high:
+            return ""
+        over = number - high if number > high else low - number
+        by_passes = over <= _BY_PASSES * max(abs(number), abs(high if number > high else low))
+        why = (
+            "the counters come from different passes"
+            if by_passes
+            else "more than different replay passes explain"
+        )
+        return f"outside its possible range {low:g} to {high:g}: {why}"
+
+    def _bound(self, bound: Bound) -> float:
+        """An end of a range, NaN where the report and devices.toml do not tell it."""
+        if not isinstance(bound, Expression):
+            return bound
+        try:
+            return bound.compute(self)
+        except (Missing, Undefined):
+            return math.nan
+
+    def _rests_on_invalid(self, names: Iterable[str]) -> str:
+        invalid = [name for name in names if self.value(name).status is Status.INVALID]
+        return f"rests on {', '.join(invalid)}, which cannot be right" if invalid else ""
 
     def _traced(self, alternative: Alternative) -> tuple[str, ...]:
         """The counters the value came from, through other metrics too."""
@@ -281,10 +337,13 @@ class _Evaluation:
         unknown = [
             label for label, v in found.items() if label not in numbers and v.status is not Status.NOT_ON_CHIP
         ]
-        note = f"not known: {', '.join(unknown)}" if unknown else ""
+        doubt = self._rests_on_invalid(metric.among[label] for label in numbers)
+        notes = [f"not known: {', '.join(unknown)}" if unknown else "", doubt]
         counters = tuple(counter for label in numbers for counter in found[label].counters)
         formula = f"the {metric.pick} of {', '.join(metric.among[label] for label in numbers)}"
-        return MetricValue(metric.name, label, metric.unit, Status.OK, note, formula, counters)
+        status = Status.INVALID if doubt else Status.OK
+        note = "; ".join(one for one in notes if one)
+        return MetricValue(metric.name, label, metric.unit, status, note, formula, counters)
 
     def _total(self, metric: Metric) -> MetricValue:
         found = [self.value(name) for name in metric.among.values()]
@@ -292,10 +351,14 @@ class _Evaluation:
         without = [v.name for v in found if v.status is Status.NOT_COLLECTED]
         if not numbers or (without and not self._is_whole(metric, sum(numbers))):
             return self._missing(metric)  # a sum of some of them would pass for the whole
-        note = f"without {', '.join(without)} (not collected), and it meets {metric.whole}" if without else ""
-        counters = tuple(counter for v in found if v.value is not None for counter in v.counters)
-        formula = " + ".join(v.name for v in found if v.value is not None)
-        return MetricValue(metric.name, sum(numbers), metric.unit, Status.OK, note, formula, counters)
+        held = [v for v in found if v.value is not None]
+        doubts = [self._outside(metric, sum(numbers)), self._rests_on_invalid(v.name for v in held)]
+        part = f"without {', '.join(without)} (not collected), and it meets {metric.whole}" if without else ""
+        note = "; ".join(one for one in (part, *doubts) if one)
+        counters = tuple(counter for v in held for counter in v.counters)
+        formula = " + ".join(v.name for v in held)
+        status = Status.INVALID if any(doubts) else Status.OK
+        return MetricValue(metric.name, sum(numbers), metric.unit, status, note, formula, counters)
 
     def _is_whole(self, metric: Metric, number: float) -> bool:
         """Whether a sum that lacks some of its parts meets the measured whole within 5 %."""

@@ -20,7 +20,7 @@ from perfkit.analysis.facts import SM_COUNTS, counter, first
 from perfkit.analysis.opcode_counts import PER_OPCODE
 from perfkit.analysis.peak_model import fp32_lanes_per_sm
 from perfkit.errors import UsageError
-from perfkit.model import Evaluated, Launch
+from perfkit.model import Evaluated, Launch, Status
 from perfkit.model.measurements import Measurements
 from perfkit.model.traced import LEVEL_NAMES, Ceiling, Roofline, RooflinePoint
 
@@ -35,6 +35,7 @@ _FFMA_PEAK = (
 )
 _SM_CLOCK = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")
 _BUS = ("device__attribute_memory_clock_rate", "device__attribute_global_memory_bus_width")
+_BYTES = {"dram": ("dram_read_bytes", "dram_write_bytes"), "l2": ("l2_read_bytes", "l2_write_bytes")}
 _WAVEFRONTS = ("l1tex__data_pipe_lsu_wavefronts.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
 
 # What the ceilings and points need beside the metrics of the fixed sets. Only constants, clocks and counters
@@ -126,9 +127,16 @@ def _flop_points(
         if not work > 0 or not duration > 0:
             missing.append(f"{kernel}: {_why_no_flops(work, duration)}")
             continue
+        traced = measurements.values["counted_flops", kernel, problem]
+        doubt = _doubt(item, "duration") or (traced.reason if traced.status is Status.INVALID else "")
+        if doubt:
+            missing.append(f"{kernel}: not drawn, its rate cannot be right: {doubt}")
+            continue
         for level in levels:
             moved = _bytes(item, level)
-            if moved > 0:
+            if doubt := _doubt(item, *_BYTES.get(level, ())):
+                missing.append(f"{kernel}: {LEVEL_NAMES[level]} not drawn: {doubt}")
+            elif moved > 0:
                 points.append(RooflinePoint(kernel, problem, level, work / moved, work / duration))
             else:
                 missing.append(f"{kernel}: no {LEVEL_NAMES[level]} bytes were counted")
@@ -143,12 +151,16 @@ def _why_no_flops(work: float, duration: float) -> str:
     return "FP32 FMAs, adds and multiplies were not collected (set `issue`, or ncu --set full)"
 
 
+def _doubt(item: Evaluated, *names: str) -> str:
+    """Which of these metrics is invalid and why, "" where none is. Nothing is drawn by such a number."""
+    held = (item.metrics[name] for name in names if name in item.metrics)
+    return next((f"{one.name} is invalid: {one.reason}" for one in held if one.status is Status.INVALID), "")
+
+
 def _bytes(item: Evaluated, level: str) -> float:
     """Bytes moved at a level; NaN where they were not counted."""
-    if level == "dram":
-        return item.number("dram_read_bytes") + item.number("dram_write_bytes")
-    if level == "l2":
-        return item.number("l2_read_bytes") + item.number("l2_write_bytes")
+    if level in _BYTES:
+        return sum(item.number(name) for name in _BYTES[level])
     # A wavefront moves up to 128 bytes through the L1's data stage, be it cache or shared memory.
     return _L1_BYTES_PER_CYCLE * first(*(counter(item.launch, name) for name in _WAVEFRONTS))
 
@@ -229,6 +241,10 @@ def dram_bandwidth(launch: Launch) -> Ceiling | None:
 
 
 def _l2_bandwidth(item: Evaluated, _items: Sequence[Evaluated]) -> Ceiling | None:
+    """Bytes that the slices of L2 can look up a second.
+
+    The points are of what moved between L2 and L1: that can be more where one look-up serves two SMs (9.0).
+    """
     launch = item.launch
     used = ("lts__t_sectors.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second")
     per_cycle, clock = (counter(launch, name) for name in used)
@@ -272,9 +288,14 @@ def _instruction_points(
         if not count > 0 or not duration > 0:
             missing.append(f"{kernel}: executed instructions or the duration were not collected")
             continue
+        if doubt := _doubt(item, "instructions", "duration"):
+            missing.append(f"{kernel}: not drawn, its rate cannot be right: {doubt}")
+            continue
         for level in levels:
             transactions = _bytes(item, level) / SECTOR
-            if transactions > 0:
+            if doubt := _doubt(item, *_BYTES.get(level, ())):
+                missing.append(f"{kernel}: {LEVEL_NAMES[level]} not drawn: {doubt}")
+            elif transactions > 0:
                 points.append(RooflinePoint(kernel, problem, level, count / transactions, count / duration))
             else:
                 missing.append(f"{kernel}: no {LEVEL_NAMES[level]} bytes were counted")

@@ -41,8 +41,24 @@ def l2_hit_rate(raw: Raw) -> Any:
 
 
 def l2_read_bytes(raw: Raw) -> Any:
+    """What reached L1; else the share of its port's peak; else what L1 asked for."""
+    received = raw("l1tex__m_xbar2l1tex_read_bytes.sum")
+    if received is not None:
+        return received - (raw("l1tex__m_xbar2l1tex_read_bytes_mem_dshared.sum") or 0)
+    share = raw("l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed")
+    cycles = raw("sm__cycles_elapsed.avg")
+    major, minor = (raw(f"device__attribute_compute_capability_{one}") for one in ("major", "minor"))
+    peak = {(7, 5): 1, (8, 0): 2, (8, 6): 1, (9, 0): 4, (10, 0): 4}.get((major, minor))
+    sms = raw("device__attribute_multiprocessor_count")
+    if share is not None and cycles is not None and peak is not None:
+        return pytest.approx(share / 100 * peak * cycles * sms * 32, rel=1e-12)
     sectors = raw("lts__t_sectors_srcunit_tex_op_read.sum")
-    return sectors * 32 if sectors is not None else raw("lts__t_bytes_srcunit_tex_op_read")
+    asked = sectors * 32 if sectors is not None else raw("lts__t_bytes_srcunit_tex_op_read")
+    if asked is None and (asked := raw("l1tex__m_xbar2l1tex_read_bytes_pipe_lsu.sum")) is None:
+        gpc = raw("gpc__cycles_elapsed.max")
+        if share is not None and gpc is not None and peak is not None:
+            return pytest.approx(share / 100 * peak * gpc * sms * 32, rel=1e-12)
+    return asked
 
 
 def dram_read_bytes(raw: Raw) -> Any:
@@ -54,16 +70,26 @@ def shared_load_conflicts(raw: Raw) -> Any:
 
 
 def wavefronts_per_shared_load(raw: Raw) -> Any:
-    loads = first(
-        raw("smsp__inst_executed_op_shared_ld.sum"),
-        raw("smsp__sass_inst_executed_op_shared_ld.sum"),
-        raw("sass__inst_executed_shared_loads"),
-    )
+    """Per load that some thread executed; matrix loads are among the wavefronts."""
+    loads = first(raw("smsp__sass_inst_executed_op_shared_ld.sum"), raw("sass__inst_executed_shared_loads"))
+    opcodes = raw("sass__inst_executed_per_opcode[]")
+    matrix = raw("smsp__inst_executed_op_ldsm.sum")
+    if matrix is None and opcodes is not None:
+        matrix = opcodes.get("LDSM", 0.0)
+    if loads is not None:
+        loads += matrix or 0
+    else:
+        loads = raw("smsp__inst_executed_op_shared_ld.sum")
     return ratio(raw("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"), loads)
 
 
 def issue_rate(raw: Raw) -> Any:
-    return raw("smsp__issue_active.avg.per_cycle_active")
+    rate = raw("smsp__issue_active.avg.per_cycle_active")
+    share, active = raw("sm__issue_active.avg.pct_of_peak_sustained_elapsed"), raw("sm__cycles_active.avg")
+    if rate is not None or share is None or raw("launch__block_size") <= 96:
+        return rate
+    elapsed = first(raw("sm__cycles_elapsed.avg"), raw("gpc__cycles_elapsed.max"))
+    return pytest.approx(share / 100 * elapsed / active, rel=1e-12)
 
 
 def fma_share(raw: Raw) -> Any:

@@ -18,7 +18,7 @@ SETS = load_metric_sets()
 
 def listed(chip: str) -> set[str]:
     lines = (line.split() for line in LISTED.read_text(encoding="utf-8").splitlines() if line[0] != "#")
-    return {name for name, *chips in lines if chip in chips}
+    return {name for name, *chips in lines if chip in [one.strip("()") for one in chips]}
 
 
 def version(chip: str) -> tuple[int, int]:

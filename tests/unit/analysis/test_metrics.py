@@ -89,7 +89,10 @@ def test_the_ideal_for_the_access_width() -> None:
         "LDG.E.LTC128B.128": 4.0,
         "LDGSTS.E.128": 7.0,
     }
-    assert value("ideal_sectors_per_load", {modifiers: mixed}).value == (2 * 4 + 8 + 1 + 4 * 16) / 8
+    # The hardware counts a cp.async among the requests of global loads: LDGSTS.128 alone, 16 sectors a
+    # request on an H200.
+    expected = (2 * 4 + 8 + 1 + (4 + 7) * 16) / 15
+    assert value("ideal_sectors_per_load", {modifiers: mixed}).value == pytest.approx(expected)
     stores = {"STG.E.128": 3.0, "STG.E.U16": 1.0}
     assert value("ideal_sectors_per_store", {modifiers: stores}).value == (3 * 16 + 2) / 4
     assert "ideal unknown" in value("sectors_per_load", LOADS).reason
@@ -352,7 +355,8 @@ def test_every_formula_of_every_chip_evaluates(chip: tuple[int, int]) -> None:
                     return 3.0
 
                 def device(self, name: str) -> float:
-                    return float(load_devices()[f"{chip[0]}.{chip[1]}"][name])
+                    # What ncu measures of a chip is known of some only: 1 stands for it here.
+                    return float(load_devices()[f"{chip[0]}.{chip[1]}"].get(name, 1.0))
 
             number = alternative.expression.compute(Made())
             assert isinstance(number, float)
@@ -376,8 +380,10 @@ def test_what_is_collected_answers_every_metric(chip: tuple[int, int]) -> None:
         )
     found = SETS.evaluate(launch(counters, chip))
     lacking = [name for name, one in found.metrics.items() if one.status is Status.NOT_COLLECTED]
-    # It only comments on the conflicts, and is not worth a counter of its own.
-    assert [name for name in lacking if name != "shared_conflicts_elsewhere"] == []
+    # What is not worth a counter of its own says so.
+    assert [name for name in lacking if SETS.metrics[name].collect != ()] == []
+    left_out = {"shared_conflicts_elsewhere", "l2_atomic_bytes", "l1_global_hit_rate"}
+    assert set(lacking) == (left_out if chip >= (7, 0) else set())
 
 
 def test_the_counters_for_ncu_are_few_and_plain() -> None:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.evidence import Pair
 from perfkit.analysis.facts import facts_of, facts_of_pair
-from perfkit.analysis.opcode_classes import TITLES, by_class, opcode_class
-from perfkit.model import Counter, Evaluated
+from perfkit.analysis.metrics import load_metric_sets
+from perfkit.analysis.opcode_classes import (
+    CLASSES,
+    OPCODES,
+    OTHER,
+    TITLES,
+    by_class,
+    fmas,
+    fp32_flops,
+    ideal_sectors,
+    opcode_class,
+)
+from perfkit.model import Counter, Evaluated, MetricValue
 from tests.unit.analysis.launches import launch
 
 
@@ -21,7 +35,7 @@ from tests.unit.analysis.launches import launch
         ("LDG.E.128", "global_load"),
         ("LDS", "shared_load"),
         ("STS", "shared_store"),
-        ("LDGSTS", "async_copy"),
+        ("LDGSTS", "async_load"),
         ("STL", "local"),
         ("BAR", "barrier"),
         ("HMMA", "tensor"),
@@ -40,6 +54,92 @@ from tests.unit.analysis.launches import launch
 def test_opcodes_fall_in_their_class(opcode: str, name: str) -> None:
     assert opcode_class(opcode) == name
     assert name in TITLES
+
+
+DOCUMENTED = Path(__file__).parents[2] / "data" / "documented_opcodes.txt"
+
+
+def documented() -> list[tuple[str, str]]:
+    lines = DOCUMENTED.read_text(encoding="utf-8").splitlines()
+    return [(line.split()[0], line.split()[1]) for line in lines if not line.startswith("#")]
+
+
+def test_every_documented_opcode_has_the_class_chosen_for_it() -> None:
+    listed = documented()
+    assert len(listed) > 250
+    assert [(opcode, name) for opcode, name in listed if opcode_class(opcode) != name] == []
+    assert OTHER not in {name for _, name in listed}
+    # By the table itself, not by a rule for what it does not know.
+    known = {opcode for opcodes in OPCODES.values() for opcode in opcodes}
+    assert {opcode.split(".")[0] for opcode, _ in listed} <= known
+
+
+def test_an_opcode_is_in_one_class() -> None:
+    every = [opcode for opcodes in OPCODES.values() for opcode in opcodes]
+    assert len(every) == len(set(every))
+    assert set(CLASSES) <= set(TITLES)
+
+
+def test_the_mix_metrics_are_the_classes() -> None:
+    """Every class is in one mix, so that the mix and the table cannot disagree."""
+    metrics = load_metric_sets().metrics
+    texts = [one.alternatives[0].expression.text for name, one in metrics.items() if name.startswith("mix_")]
+    assert sorted(re.findall(r"class:(\w+)", " ".join(texts))) == sorted(CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "fma", "flops", "sectors"),
+    [
+        ("FFMA", 1, 2, 4),
+        ("FFMA2", 2, 4, 4),
+        ("FADD2", 0, 2, 4),
+        ("FMUL.FTZ", 0, 1, 4),
+        ("MUFU", 0, 0, 4),
+        ("LDG.E", 0, 0, 4),
+        ("LDG.E.LTC128B.128.CONSTANT", 0, 0, 16),
+        ("LDG.E.ENL2.256", 0, 0, 32),
+        ("LDGSTS.E.BYPASS.128", 0, 0, 16),
+        ("LDGSTS.E.64", 0, 0, 8),
+        ("STG.E.U8", 0, 0, 1),
+        ("STG.E.U16", 0, 0, 2),
+    ],
+)
+def test_figures_of_opcodes(opcode: str, fma: float, flops: float, sectors: float) -> None:
+    assert (fmas(opcode), fp32_flops(opcode), ideal_sectors(opcode)) == (fma, flops, sectors)
+
+
+def test_a_set_of_ones_own_reads_classes_and_figures(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'title = "T"\ndoc = "D"\n[metrics.flops_per_load]\ntitle = "T"\nunit = ""\ndoc = "D."\n'
+        'formula = "{sass__inst_executed_per_opcode}[class:fma|FADD*@fp32_flops]'
+        ' / {sass__inst_executed_per_opcode}[class:async_load|class:global_load]"\n'
+    )
+    counts = (("FFMA2", 10.0), ("FADD", 5.0), ("LDGSTS", 2.0), ("LDG", 1.0), ("IMAD", 99.0))
+    held = Counter("sass__inst_executed_per_opcode", 117.0, "inst", instances=counts)
+    item = dataclasses.replace(launch().launch, counters={held.name: held})
+    found = load_metric_sets([path]).evaluate(item, ["own"]).metrics["flops_per_load"]
+    assert found.value == (4 * 10 + 5) / 3
+
+
+def test_copies_count_as_global_accesses() -> None:
+    """cp.async and TMA loads are global loads for the explanation, stores by TMA global accesses."""
+
+    def with_opcodes(counts: dict[str, float]) -> Evaluated:
+        total = sum(counts.values())
+        name = "sass__inst_executed_per_opcode"
+        held = {name: Counter(name, total, "inst", instances=tuple(counts.items()))}
+        one = launch()
+        metrics = {**one.metrics, "instructions": MetricValue("instructions", total, "instruction")}
+        return Evaluated(dataclasses.replace(one.launch, counters=held), metrics)
+
+    plain = with_opcodes({"FFMA": 100.0, "LDG": 10.0, "STG": 5.0})
+    copies = with_opcodes({"FFMA": 100.0, "LDGSTS": 8.0, "UTMALDG": 2.0, "UTMASTG": 5.0})
+    pair = Pair(plain, copies, *facts_of_pair(plain, copies))
+    (loads,) = [one for one in pair.for_stall("long_scoreboard") if one.name == "global_loads_per_fma"]
+    assert (loads.before, loads.after) == (0.1, 0.1)
+    (both,) = [one for one in pair.for_stall("lg_throttle") if one.name == "global_per_fma"]
+    assert (both.before, both.after) == (0.15, 0.15)
 
 
 def test_counts_add_up_by_class() -> None:

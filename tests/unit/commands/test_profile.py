@@ -256,7 +256,7 @@ class TestMetricsLeftOut:
         assert "launch__waves_per_multiprocessor" in load_run(stored.path).messages[0]
 
     def test_what_the_sass_would_give_is_no_news_of_the_sets(self, run: Run, recorded: Path) -> None:
-        done = run("profile", *PROGRAM, NCU_REPORT=str(recorded))
+        done = run("profile", "--set", "issue", *PROGRAM, NCU_REPORT=str(recorded))
         assert done.returncode == 0, done.stderr
         assert "left out" not in done.stderr
         typed = run(
