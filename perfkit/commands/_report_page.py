@@ -219,9 +219,12 @@ def _files_table(inputs: Inputs) -> Table:
 
 
 def _launches_table(inputs: Inputs, headings: Sequence[str]) -> Table:
-    names = ("launch", "report", "range.launch", "function", "full name", "grid", "block", "collected")
+    from perfkit.analysis.tables import apart_columns
+
+    apart = apart_columns([item.launch for item in inputs.evaluated])
+    names = ("launch", "report", "range.launch", "function", "full name", "grid", "block")
     rows = []
-    for item, heading in zip(inputs.evaluated, headings, strict=True):
+    for index, (item, heading) in enumerate(zip(inputs.evaluated, headings, strict=True)):
         launch = item.launch
         file = inputs.files.get(launch.id.report)
         texts = (
@@ -233,5 +236,8 @@ def _launches_table(inputs: Inputs, headings: Sequence[str]) -> Table:
             " x ".join(map(str, launch.grid or ())),
             " x ".join(map(str, launch.block or ())),
         )
-        rows.append((*(Cell(text) for text in texts), Cell(launch.collected)))
-    return Table("launches", "Launches", tuple(Column(name, name) for name in names), tuple(rows))
+        told = (held[index] for _, held in apart)
+        rows.append((*(Cell(text) for text in (*texts, *told)), Cell(launch.collected)))
+    columns = [Column(name, name) for name in names]
+    columns += [*(column for column, _ in apart), Column("collected", "collected")]
+    return Table("launches", "Launches", tuple(columns), tuple(rows))
