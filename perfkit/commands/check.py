@@ -165,7 +165,8 @@ def _cell(value: float | str | None, finding: Finding) -> Cell:
     from perfkit.model import Cell, Status
 
     if value is None:
-        return Cell(None, Status.NOT_COLLECTED)
+        gone = finding.rule.needs_baseline and not finding.where
+        return Cell(None, Status.NOT_COLLECTED, text="no launch" if gone else "")
     status = Status.INVALID if finding.outcome is RuleOutcome.INVALID else Status.OK
     return Cell(value, status, unit=finding.unit, text=_said(value, finding))
 
@@ -211,8 +212,9 @@ def _sentences(failed: Sequence[Finding]) -> list[str]:
 def _sentence(finding: Finding) -> str:
     rule = finding.rule
     name = _given_name(rule)
-    # Of a launch its report and number; a finding about a report is called after it.
-    where = f" ({finding.where})" if finding.where and finding.where != finding.launch else ""
+    # Of a launch its report, with the folder, and number; a finding about a report is called after it.
+    path = "/".join(Path(finding.where).parts[-2:])
+    where = f" ({path})" if finding.where and finding.where != finding.launch else ""
     start = f"{name + ': ' if name else ''}{finding.launch}{where}: {rule.metric}"
     if (
         finding.measured is None

@@ -86,7 +86,7 @@ def test_a_baseline_of_two_shapes_passes_on_its_own_run(
     with pytest.raises(CheckFailedError) as caught:
         run(report, rules)
     assert caught.value.message.startswith("1 of 4 checks")
-    where = f"work grid 65536x1x1 ({CASES / report}:0)"
+    where = f"work grid 65536x1x1 (cases/{report}:0)"
     assert f"no slower: {where}: duration is 57.73 µs, required not above" in caught.value.message
 
 
