@@ -49,7 +49,8 @@ DEFAULT_KEYS = ("kernel", "problem", "gpu", "device")
 class Group:
     """Launches that share the values `key` of the grouping, and the aggregate over the collected ones.
 
-    `differ` are keys that were not grouped by although the launches have several values of them.
+    `differ` are keys that were not grouped by although the launches have several values of them, and
+    `contradicting` those launches whose counters contradict one another.
     """
 
     key: tuple[str, ...]
@@ -57,6 +58,7 @@ class Group:
     used: int
     left_out: tuple[Launch, ...]
     differ: tuple[str, ...] = ()
+    contradicting: tuple[Evaluated, ...] = ()
 
 
 def aggregate(
@@ -135,7 +137,8 @@ def _group(
         values = {name: _only_sums(value) for name, value in result.metrics.items()}
     else:
         values = {name: _reduced(name, [one.metrics[name] for one in used], function) for name in names}
-    return Group(key, Evaluated(first, values), len(used), left_out)
+    contradicting = tuple(one for one in used if one.contradictions)
+    return Group(key, Evaluated(first, values), len(used), left_out, contradicting=contradicting)
 
 
 def _reduced(name: str, values: list[MetricValue], function: str) -> MetricValue:

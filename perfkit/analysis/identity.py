@@ -71,6 +71,9 @@ def names(launches: Sequence[Launch]) -> list[str]:
     """
     known = identities(launches)
     called = [f"{one.kernel} {one.problem}".rstrip() for one in known]
+    files = {
+        path: Path(name).with_suffix("") for path, name in report_names(o.id.report for o in launches).items()
+    }
     groups: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(called):
         groups[name].append(index)
@@ -84,7 +87,7 @@ def names(launches: Sequence[Launch]) -> list[str]:
         reports = {launches[index].id.report for index in members}
         for index in members:
             if again[called[index]] > 1:
-                where = f" {Path(launches[index].id.report).stem}" if len(reports) > 1 else ""
+                where = f" {files[launches[index].id.report]}" if len(reports) > 1 else ""
                 called[index] += f"{where} #{launches[index].id.number}"
     return called
 
@@ -106,6 +109,16 @@ def _distinctions(known: Sequence[Identity]) -> list[Callable[[Identity], str]]:
     if len({one.process for one in known}) > 1:
         found.append(lambda one: f" process {one.process}")
     return found
+
+
+def report_names(paths: Iterable[str]) -> dict[str, str]:
+    """A short name for each report: the file's, with its folder where several files are called alike."""
+    unique = list(dict.fromkeys(paths))
+    alike = Tally(Path(path).name for path in unique)
+    return {
+        path: Path(path).name if alike[Path(path).name] == 1 else "/".join(Path(path).parts[-2:])
+        for path in unique
+    }
 
 
 def shape(dim: Dim3 | None) -> str:

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from perfkit.analysis.aggregate import DEFAULT_KEYS, Group
 from perfkit.analysis.frames import LONG_COLUMNS, long_rows
-from perfkit.analysis.identity import devices, processes, several_devices, several_processes
+from perfkit.analysis.identity import (
+    devices,
+    processes,
+    report_names,
+    several_devices,
+    several_processes,
+)
 from perfkit.analysis.metrics import MetricSets
 from perfkit.errors import UsageError
 from perfkit.model import (
@@ -29,16 +35,6 @@ from perfkit.units import format_value
 _SECTIONS = re.compile(r"--section \w+(?: --section \w+)*(?=`)")
 SIDE_BY_SIDE = 12  # up to so many launches become columns
 _HEADING = 32  # characters of a launch that head a column
-
-
-def report_names(paths: Iterable[str]) -> dict[str, str]:
-    """A short name for each report: the file's, with its folder where several files are called alike."""
-    unique = list(dict.fromkeys(paths))
-    alike = Tally(Path(path).name for path in unique)
-    return {
-        path: Path(path).name if alike[Path(path).name] == 1 else "/".join(Path(path).parts[-2:])
-        for path in unique
-    }
 
 
 def labels(launches: Sequence[Launch]) -> list[str]:
@@ -322,6 +318,12 @@ def aggregate_tables(
         f"{heading}: over launches that differ in {' and '.join(g.differ)}; add it to --by to keep them apart"
         for heading, g in zip(headings, groups, strict=True)
         if g.differ
+    ]
+    notes += [
+        f"{heading}: {one.launch.id}: {contradiction_text(found)}"
+        for heading, g in zip(headings, groups, strict=True)
+        for one in g.contradicting
+        for found in one.contradictions
     ]
     by_what = ", ".join(by[index] for index in held)
     first = Table("groups", f"Groups ({function} by {by_what})", columns, rows, (how, *notes))

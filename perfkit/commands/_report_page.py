@@ -32,7 +32,12 @@ def build_page(inputs: Inputs, measurements: Measurements, problem: str, title: 
     headings = labels([item.launch for item in inputs.evaluated])
     explanations, left_out = _explanations(measurements, problem)
     rooflines, no_roofline = _rooflines(measurements)
-    notes = [("explain", left_out), ("roofline", no_roofline), ("summary", " ".join(measurements.warnings))]
+    notes = [
+        ("explain", left_out),
+        ("roofline", no_roofline),
+        ("summary", " ".join(measurements.warnings)),
+        ("counters", " ".join(_contradictions(inputs.evaluated, headings))),
+    ]
     return ReportPage(
         title=title or f"CUDA kernels on {measurements.gpu or 'an unknown GPU'}",
         subtitle=_subtitle(inputs, measurements),
@@ -57,6 +62,14 @@ def build_page(inputs: Inputs, measurements: Measurements, problem: str, title: 
         provenance=tuple(_provenance(inputs, headings)),
         notes=tuple((section, text) for section, text in notes if text),
     )
+
+
+def _contradictions(evaluated: Sequence[Evaluated], headings: Sequence[str]) -> Iterator[str]:
+    from perfkit.analysis.tables import contradiction_text
+
+    for item, heading in zip(evaluated, headings, strict=True):
+        for found in item.contradictions:
+            yield f"{heading}: {contradiction_text(found)}."
 
 
 def _subtitle(inputs: Inputs, measurements: Measurements) -> str:

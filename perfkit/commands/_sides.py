@@ -78,6 +78,8 @@ class Sources:
             if launches:
                 found.append((record, launches))
         if not found:
+            if unread := next((one for one in self.reports if one.error), None):
+                raise ReportError(unread.error, unread.remedy)
             raise UsageError(f"run {text} holds no report", "Name a profile run: `perfkit runs` lists them.")
         return found
 

@@ -173,7 +173,7 @@ def write_parquet(profile: Profile, output: Path | None) -> None:
 
 def account(profile: Profile, shown: Profile) -> None:
     """Say on stderr what became of every launch of the files that were read."""
-    from perfkit.analysis.tables import report_names
+    from perfkit.analysis.identity import report_names
 
     read = [one for one in profile.reports if not one.error]
     count = sum(len(one.launches) for one in read)
@@ -187,7 +187,7 @@ def account(profile: Profile, shown: Profile) -> None:
         names = report_names(one.path for one in read)
         parts.append(
             f"{len(missing)} not collected: "
-            + _listed([f"{names[one.id.report]}:{one.id.launch}" for one in missing])
+            + _listed([f"{names[one.id.report]}:{one.id.number}" for one in missing])
         )
     lost = sum(one.lost for one in profile.reports)
     if lost:

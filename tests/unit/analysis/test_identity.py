@@ -31,6 +31,10 @@ APART: Mapping[str, tuple[list[Launch], list[str]]] = {
     "long functions": ([made(0, name="x" * 99), made(1, name="y" * 99)], ["k #0", "k #1"]),
     "repeats": ([made(0), made(1)], ["k #0", "k #1"]),
     "reports": ([made(0), made(0, report="s.ncu-rep")], ["k r #0", "k s #0"]),
+    "reports of one name": (
+        [made(0, report="a/profile.ncu-rep"), made(0, report="b/profile.ncu-rep")],
+        ["k a/profile #0", "k b/profile #0"],
+    ),
     "repeats at two shapes": (
         [made(0, grid=(4, 1, 1)), made(1, grid=(8, 1, 1)), made(2, grid=(4, 1, 1))],
         ["k grid 4x1x1 #0", "k grid 8x1x1", "k grid 4x1x1 #2"],

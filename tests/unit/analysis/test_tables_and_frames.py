@@ -10,11 +10,20 @@ from typing import Any
 
 import pytest
 
+from perfkit.analysis.aggregate import aggregate
 from perfkit.analysis.counters import CounterMap
 from perfkit.analysis.frames import LONG_COLUMNS, counter_frame, long_frame, wide_frame
 from perfkit.analysis.launch_json import launches_json
 from perfkit.analysis.metrics import load_metric_sets
-from perfkit.analysis.tables import SIDE_BY_SIDE, labels, launch_table, long_table, raw_table, set_tables
+from perfkit.analysis.tables import (
+    SIDE_BY_SIDE,
+    aggregate_tables,
+    labels,
+    launch_table,
+    long_table,
+    raw_table,
+    set_tables,
+)
 from perfkit.errors import UsageError
 from perfkit.model import (
     Contradiction,
@@ -264,6 +273,17 @@ def test_contradictions_are_notes_below_the_launches() -> None:
     assert table.notes == (
         "a #1: FMAs contradict one another: 1 kinst by opcode, 1.1 kinst by threads / 32 (9.1% apart, "
         "1.0% allowed); invalid for it: fma_share",
+    )
+
+
+def test_contradictions_are_not_lost_in_an_aggregate() -> None:
+    one, other = evaluated(launch(0), launch(1))
+    groups = aggregate(
+        [one, replace(other, contradictions=(CONTRADICTION,))], SETS, "median", ["kernel"], ["duration"]
+    )
+    first, _ = aggregate_tables(groups, SETS, ["duration"], "median", ["kernel"])
+    assert any(
+        "a/r.ncu-rep:1: FMAs contradict one another: 1 kinst by opcode" in note for note in first.notes
     )
 
 
