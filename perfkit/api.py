@@ -122,7 +122,8 @@ class Profile:
         """Why `b` is slower or faster than `a`: an index into `launches`, or a kernel's label.
 
         A label stands for all its launches (repeated ones make the verdict surer) of one `problem`, for
-        example "n=4096". Raises NotComparableError, with the reason, for what must not be compared.
+        example "n=4096"; launches that differ in function, shape or device are no repetitions and are
+        refused. Raises NotComparableError, with the reason, for what must not be compared.
         """
         from perfkit.analysis.explain import explain
 
@@ -140,6 +141,8 @@ class Profile:
     def _side(self, which: int | str, problem: str) -> list[Evaluated]:
         if isinstance(which, int):
             return [self.evaluated[which]]
+        from perfkit.analysis.identity import refuse_several
+
         named = [one for one in self.evaluated if which in (one.launch.label, one.launch.kernel)]
         if not named:
             known = ", ".join(dict.fromkeys(one.label for one in self.launches))
@@ -152,6 +155,7 @@ class Profile:
                 f"{which!r} has {len(matching)} launches{asked}, of {', '.join(problems)}",
                 f"Choose one: explain(..., problem={problems[0]!r}).",
             )
+        refuse_several(matching, repr(which))
         return matching
 
     def _has(self, name: str) -> bool:

@@ -3,19 +3,21 @@
 `median`, `min` and `max` take each metric's values as they are. `total` adds up the counters of the
 launches and evaluates the formulas on the sums, so that a ratio is a ratio of sums and never a mean of
 ratios; a metric whose counters cannot be added (percentages, averages) has no total and says so. Launches
-that were not collected are left out of every aggregate.
+that were not collected are left out of every aggregate. Ranges, graphs and command lists are never joined:
+the report does not tell what ran within them, so that two may have nothing in common but the kind.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter as Counts
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from perfkit.analysis.identity import device_text, process_text
 from perfkit.analysis.metrics import MetricSets
 from perfkit.errors import UsageError
-from perfkit.model import Counter, Evaluated, Launch, MetricValue, Status
+from perfkit.model import Counter, Device, Evaluated, Launch, MetricValue, Status, WorkloadKind
 
 _FUNCTIONS: Mapping[str, Callable[[list[float]], float]] = {
     "median": statistics.median,
@@ -28,20 +30,27 @@ _KEYS: Mapping[str, Callable[[Launch], str]] = {
     "name": lambda one: one.name,
     "report": lambda one: one.id.report,
     "gpu": lambda one: one.gpu,
+    "device": lambda one: " ".join(
+        filter(None, (device_text(one.device), one.device.pci or one.device.uuid))
+    ),
+    "process": lambda one: process_text(one.process, host=True),
+    "kind": lambda one: one.kind.value.replace("_", " "),
     "problem": lambda one: one.problem,
     "grid": lambda one: " x ".join(map(str, one.grid or ())),
     "block": lambda one: " x ".join(map(str, one.block or ())),
     "nvtx": lambda one: " > ".join(one.nvtx),
 }
 KEYS = tuple(_KEYS)
-DEFAULT_KEYS = ("kernel", "problem", "gpu")
+_UNTOLD = {"device": "", "process": ""}  # an unknown one is no difference
+DEFAULT_KEYS = ("kernel", "problem", "gpu", "device")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Launches that share the values `key` of the grouping, and the aggregate over the collected ones.
 
-    `differ` are keys that were not grouped by although the launches have several values of them.
+    `differ` are keys that were not grouped by although the launches have several values of them, and
+    `contradicting` those launches whose counters contradict one another.
     """
 
     key: tuple[str, ...]
@@ -49,6 +58,7 @@ class Group:
     used: int
     left_out: tuple[Launch, ...]
     differ: tuple[str, ...] = ()
+    contradicting: tuple[Evaluated, ...] = ()
 
 
 def aggregate(
@@ -65,25 +75,53 @@ def aggregate(
         if key not in _KEYS:
             raise UsageError(f"cannot group by {key!r}", f"Group by: {', '.join(KEYS)}.")
     groups: dict[tuple[tuple[str, ...], str], list[Evaluated]] = {}
+    several_reports = len({one.launch.id.report for one in evaluated}) > 1
+    only = _only_devices(one.launch for one in evaluated)
     for one in evaluated:
         full_name = one.launch.name if "kernel" in by else ""
-        groups.setdefault((tuple(_KEYS[name](one.launch) for name in by), full_name), []).append(one)
+        if one.launch.kind is not WorkloadKind.KERNEL:
+            where = f" of {one.launch.id.report}" if several_reports else ""
+            full_name = f"{one.launch.label} #{one.launch.id.number}{where}"
+        placed = only.get(one.launch.gpu) if one.launch.device == Device() else None
+        launch = replace(one.launch, device=placed) if placed is not None else one.launch
+        groups.setdefault((tuple(_KEYS[name](launch) for name in by), full_name), []).append(one)
     several = Counts(key for key, _ in groups)
+    # The full name stands in the kernel's place, and beside the first key where the kernel is none of them.
+    place = by.index("kernel") if "kernel" in by else 0
     shown = {
         (key, name): tuple(
-            name if by_what == "kernel" and several[key] > 1 else text
-            for by_what, text in zip(by, key, strict=True)
+            text
+            if index != place or several[key] < 2 or not name
+            else name
+            if "kernel" in by
+            else f"{text} ({name})".strip()
+            for index, text in enumerate(key)
         )
         for key, name in groups
     }
-    others = [key for key in ("gpu", "problem", "grid", "block") if key not in by]
+    others = [key for key in ("gpu", "device", "process", "problem", "grid", "block") if key not in by]
     return [
         replace(
             _group(shown[group], members, sets, function, names),
-            differ=tuple(key for key in others if len({_KEYS[key](one.launch) for one in members}) > 1),
+            differ=tuple(
+                key
+                for key in others
+                if len({_KEYS[key](one.launch) for one in members} - {_UNTOLD.get(key)}) > 1
+            ),
         )
         for group, members in groups.items()
     ]
+
+
+def _only_devices(launches: Iterable[Launch]) -> dict[str, Device]:
+    """GPU -> its device, where the launches whose device is known ran on one: those that ncu did not collect,
+    and tells no device of, belong to it.
+    """
+    known: dict[str, set[Device]] = {}
+    for one in launches:
+        if one.device != Device():
+            known.setdefault(one.gpu, set()).add(one.device)
+    return {gpu: next(iter(held)) for gpu, held in known.items() if len(held) == 1}
 
 
 def _group(
@@ -99,7 +137,8 @@ def _group(
         values = {name: _only_sums(value) for name, value in result.metrics.items()}
     else:
         values = {name: _reduced(name, [one.metrics[name] for one in used], function) for name in names}
-    return Group(key, Evaluated(first, values), len(used), left_out)
+    contradicting = tuple(one for one in used if one.contradictions)
+    return Group(key, Evaluated(first, values), len(used), left_out, contradicting=contradicting)
 
 
 def _reduced(name: str, values: list[MetricValue], function: str) -> MetricValue:

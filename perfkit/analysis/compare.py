@@ -11,8 +11,9 @@ from typing import Any
 
 from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import counter, facts_of, opcode_counts
+from perfkit.analysis.identity import device_text, same_device, shape
 from perfkit.errors import NotComparableError
-from perfkit.model import Evaluated, Verdict, VerdictKind, WallClock
+from perfkit.model import Evaluated, Verdict, VerdictKind, WallClock, WorkloadKind
 
 # A difference below this is no difference to anyone, however sure (the floor of `perfkit bench` as well).
 FLOOR = 0.005
@@ -42,10 +43,12 @@ def check_comparable(
 ) -> tuple[tuple[str, ...], float]:
     """Warnings, and B's work over A's (1 for the same problem or where it is not known).
 
-    Raises NotComparableError with the reason and the remedy: a launch that was not collected, different
-    chips, cache control or problems (unless a run tells the work of both), tensor-core work.
+    Raises NotComparableError with the reason and the remedy: a launch that was not collected, a range, graph
+    or command list, different chips, cache control or problems (unless a run tells the work of both),
+    tensor-core work.
     """
     from_a, from_b = origin_a or Origin(), origin_b or Origin()
+    refuse_workloads(a, b)
     for side in (a, b):
         _refuse_uncollected(side)
     _refuse_other_chip(a, b)
@@ -58,6 +61,26 @@ def check_comparable(
 
 def _name(side: Evaluated) -> str:
     return f"{side.launch.label} ({side.launch.id})"
+
+
+def refuse_workloads(*sides: Evaluated) -> None:
+    """Refuse what is not a kernel. The counters of a range or graph are sums over all its kernels, and its
+    time holds the gaps between them: no change of theirs can be laid to one kernel's stalls or instructions.
+    """
+    for side in sides:
+        kind = side.launch.kind
+        if kind is WorkloadKind.KERNEL:
+            continue
+        word = kind.value.replace("_", " ")
+        other = next((one for one in sides if one.launch.kind is WorkloadKind.KERNEL), None)
+        against = f" and {_name(other)} a kernel" if other is not None else ""
+        how = "`--graph-profiling node`" if kind is WorkloadKind.GRAPH else "`--replay-mode kernel`"
+        raise NotComparableError(
+            f"{_name(side)} is a {word}{against}: its counters are sums over all kernels of the {word} and "
+            "its time includes the gaps between them, so that they have no explanation in common",
+            f"Profile the kernels of the {word} one by one (ncu {how}) and explain those. `perfkit show` "
+            f"puts the counters and times of whole {word}s side by side.",
+        )
 
 
 def _refuse_uncollected(side: Evaluated) -> None:
@@ -163,6 +186,7 @@ def _warnings(a: Evaluated, b: Evaluated) -> list[str]:
         found.append(
             f"reports of different ncu versions ({one}, {other}): some counters may count differently"
         )
+    found += [text for text in (_devices(a, b), _shapes(a, b)) if text]
     before, after = facts_of(a).clock, facts_of(b).clock
     if before > 0 and after > 0 and abs(math.log(after / before)) > CLOCK_WARNING:
         found.append(
@@ -177,6 +201,39 @@ def _warnings(a: Evaluated, b: Evaluated) -> list[str]:
             if metric.status == "invalid" and name in ("issue_rate", "active_fraction", "achieved_occupancy")
         ]
     return found
+
+
+def _devices(a: Evaluated, b: Evaluated) -> str:
+    if same_device(a.launch, b.launch) is not False:
+        return ""
+    one, other = (device_text(side.launch.device) for side in (a, b))
+    if one == other:
+        one, other = (side.launch.device.pci or side.launch.device.uuid for side in (a, b))
+    return (
+        f"A ran on device {one} and B on device {other}, two cards of one model: such cards differ in "
+        "clocks, memory and neighbours, so that a small difference may be the card's and not the kernel's"
+    )
+
+
+def _shapes(a: Evaluated, b: Evaluated) -> str:
+    """One function at other grids may have had other work to do; where the problem is known, that tells."""
+    one, other = a.launch, b.launch
+    if one.name != other.name or (one.problem and other.problem) or not (one.grid and other.grid):
+        return ""
+    if not (one.block and other.block) or (one.grid, one.block) == (other.grid, other.block):
+        return ""
+    threads = [math.prod(side.grid or ()) * math.prod(side.block or ()) for side in (one, other)]
+    said = [
+        f"grid {shape(side.grid)} of blocks {shape(side.block)} ({count:,} threads)"
+        for side, count in zip((one, other), threads, strict=True)
+    ]
+    meaning = "as many threads, otherwise divided"
+    if threads[0] != threads[1]:
+        meaning = (
+            f"x{threads[1] / threads[0]:.3g} threads in B: unless each does as much more or less, the work "
+            "is another, and with it the time, whatever the code"
+        )
+    return f"one function launched in two ways: A {said[0]}, B {said[1]}; {meaning}"
 
 
 def _passes_apart(side: Evaluated) -> list[str]:

@@ -130,8 +130,9 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
     share = issue rate x FMA share x active x lanes x predicated-on lanes, against 1 for each (every slot
     an FMA). The loss 1 - share is split over them with logarithmic-mean weights, the issue rate's over the
     stall reasons and the FMA share's over the classes of the other instructions. Raises UsageError where
-    the counters do not give a share.
+    the counters do not give a share, NotComparableError for a range or graph.
     """
+    compare.refuse_workloads(*a)
     one = compare.median_launch(a)
     share = one.number("share_of_peak")
     facts = facts_of(one)

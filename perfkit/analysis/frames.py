@@ -6,20 +6,23 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from perfkit.model import Evaluated, Status
+from perfkit.analysis.identity import device_text, process_text
+from perfkit.model import Evaluated, Launch, Status
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 LONG_COLUMNS = (
     "report", "range", "launch", "kernel", "key", "problem", "gpu", "metric", "value", "text",
-    "unit", "status", "reason",
+    "unit", "status", "reason", "kind", "device", "process",
 )  # fmt: skip
 
 
 def long_frame(evaluated: Iterable[Evaluated]) -> DataFrame:
     """One row for each launch and metric, columns LONG_COLUMNS.
 
+    `kind` is kernel, range, graph or command_list; `device` CUDA's number of the GPU (else its bus address or
+    UUID) and `process` the process id, "" where the report does not tell.
     `value` is a float in SI units (fractions 0..1), NaN where `status` is neither ok nor invalid; metrics
     that are words, such as top_stall, have theirs in `text`.
     """
@@ -39,7 +42,10 @@ def long_rows(evaluated: Iterable[Evaluated]) -> Iterator[tuple[str | int | floa
         )  # fmt: skip
         for value in one.metrics.values():
             text = value.value if isinstance(value.value, str) else ""
-            yield (*head, value.name, value.number, text, value.unit, value.status.value, value.reason)
+            yield (
+                *head, value.name, value.number, text, value.unit, value.status.value, value.reason,
+                *_where(launch),
+            )  # fmt: skip
 
 
 def long_counter_rows(
@@ -55,7 +61,13 @@ def long_counter_rows(
             yield (
                 launch.id.report, launch.id.range, launch.id.launch, launch.kernel, launch.key or "",
                 launch.problem, launch.gpu, name, value, text, counter.unit, counter.status.value, "",
+                *_where(launch),
             )  # fmt: skip
+
+
+def _where(launch: Launch) -> tuple[str, str, str]:
+    """The columns kind, device and process."""
+    return launch.kind.value, device_text(launch.device), process_text(launch.process)
 
 
 def wide_frame(evaluated: Sequence[Evaluated], names: Sequence[str]) -> DataFrame:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from perfkit.model import Counter, Evaluated, MetricValue, Report
+from perfkit.model import Contradiction, Counter, Evaluated, MetricValue, Process, Report
 
 SCHEMA_VERSION = 1
 
@@ -63,10 +63,38 @@ def _launch(one: Evaluated, names: re.Pattern[str] | None) -> dict[str, Any]:
         "grid": list(launch.grid) if launch.grid else None,
         "block": list(launch.block) if launch.block else None,
         "nvtx": list(launch.nvtx),
+        "kind": launch.kind.value,
+        "device": {
+            "index": launch.device.index,
+            "pci": launch.device.pci or None,
+            "uuid": launch.device.uuid or None,
+        },
+        "process": _process(launch.process),
         "collected": launch.collected,
         "metrics": {name: _metric(value) for name, value in one.metrics.items()},
+        "contradictions": [_contradiction(found) for found in one.contradictions],
         **more,
     }
+
+
+def _process(process: Process | None) -> dict[str, Any] | None:
+    if process is None:
+        return None
+    return {"pid": process.pid, "host": process.host or None, "executable": process.executable or None}
+
+
+def _contradiction(found: Contradiction) -> dict[str, Any]:
+    return {
+        "what": found.what,
+        "readings": [{"by": how, "value": _finite(value)} for how, value in found.readings],
+        "unit": found.unit,
+        "tolerance": _finite(found.tolerance),
+        "metrics": list(found.metrics),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _counter(counter: Counter) -> dict[str, Any]:

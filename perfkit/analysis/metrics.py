@@ -21,7 +21,7 @@ from perfkit.analysis.definitions import (
 )
 from perfkit.analysis.expression import Expression, Missing, Undefined
 from perfkit.errors import UsageError
-from perfkit.model import Counter, Evaluated, Launch, MetricValue, Status
+from perfkit.model import Counter, Evaluated, Launch, MetricValue, Status, WorkloadKind
 
 __all__ = ["MetricSets", "load_metric_sets"]
 
@@ -379,6 +379,16 @@ class _Evaluation:
             return self._without(metric, Status.NOT_COLLECTED, "the launch was not collected")
         sections: dict[str, None] = {}
         needed = tuple(self._needed(metric, sections))
+        without = bool(among) and all(one.status is Status.UNDEFINED for one in among)
+        without = without or any(one.startswith("launch__") for one in needed)
+        if self._launch.kind is not WorkloadKind.KERNEL and without:
+            # Attributes of a kernel's launch: no option of ncu gives a range or graph one.
+            kind = self._launch.kind.value.replace("_", " ")
+            return self._without(
+                metric,
+                Status.UNDEFINED,
+                f"a {kind} has no such value: only a kernel has registers, a grid and occupancy limits",
+            )
         return self._without(metric, Status.NOT_COLLECTED, _how_to_collect(tuple(sections), needed))
 
     def _needed(self, metric: Metric, sections: dict[str, None]) -> dict[str, None]:

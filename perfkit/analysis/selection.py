@@ -7,6 +7,7 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from perfkit.analysis.identity import device_text
 from perfkit.errors import UsageError
 from perfkit.model import Launch
 
@@ -15,7 +16,8 @@ from perfkit.model import Launch
 class Selection:
     """What launches to keep: every filter that is given must match. The texts are regular expressions.
 
-    `launches` are indices within a report, or ranges of them ("0", "2-5").
+    `launches` are indices within a report, or ranges of them ("0", "2-5"). `gpu` is looked for in the GPU's
+    name, and matched with "device 1" as a whole and with bus address and UUID from their start.
     """
 
     kernel: str = ""
@@ -32,7 +34,7 @@ class Selection:
             for one in launches
             if (kernel is None or any(kernel.search(name) for name in (one.kernel, one.name, one.label)))
             and (nvtx is None or any(nvtx.search(name) for name in one.nvtx))
-            and (gpu is None or gpu.search(one.gpu))
+            and (gpu is None or _on(gpu, one))
             and (indices is None or one.id.launch in indices)
         ]
         if launches and not kept:
@@ -51,7 +53,7 @@ class Selection:
                     if self.nvtx
                     else []
                 ),
-                *([_tally("GPUs", (one.gpu for one in launches))] if self.gpu else []),
+                *([_tally("GPUs", map(_gpu_text, launches))] if self.gpu else []),
             ]
         )
 
@@ -89,6 +91,21 @@ class Selection:
                 )
             chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
         return chosen
+
+
+def _on(pattern: re.Pattern[str], launch: Launch) -> bool:
+    """Whether the launch ran on a GPU of that name, number, bus address or UUID."""
+    device = launch.device
+    return bool(
+        pattern.search(launch.gpu)
+        or (device.index is not None and pattern.fullmatch(f"device {device.index}"))
+        or any(pattern.match(one) for one in (device.pci, device.uuid) if one and pattern.pattern)
+    )
+
+
+def _gpu_text(launch: Launch) -> str:
+    device = device_text(launch.device)
+    return f"{launch.gpu}, device {device}" if device else launch.gpu
 
 
 def _tally(what: str, names: Iterable[str]) -> str:

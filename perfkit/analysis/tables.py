@@ -7,29 +7,39 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from perfkit.analysis.aggregate import Group
+from perfkit.analysis.aggregate import DEFAULT_KEYS, Group
 from perfkit.analysis.frames import LONG_COLUMNS, long_rows
+from perfkit.analysis.identity import (
+    devices,
+    processes,
+    report_names,
+    several_devices,
+    several_processes,
+)
 from perfkit.analysis.metrics import MetricSets
 from perfkit.errors import UsageError
-from perfkit.model import Cell, Column, Dim3, Evaluated, Launch, MetricValue, Status, Table
+from perfkit.model import (
+    Cell,
+    Column,
+    Contradiction,
+    Dim3,
+    Evaluated,
+    Launch,
+    MetricValue,
+    Status,
+    Table,
+    WorkloadKind,
+)
+from perfkit.units import format_value
 
 _SECTIONS = re.compile(r"--section \w+(?: --section \w+)*(?=`)")
 SIDE_BY_SIDE = 12  # up to so many launches become columns
 _HEADING = 32  # characters of a launch that head a column
 
 
-def report_names(paths: Iterable[str]) -> dict[str, str]:
-    """A short name for each report: the file's, with its folder where several files are called alike."""
-    unique = list(dict.fromkeys(paths))
-    alike = Tally(Path(path).name for path in unique)
-    return {
-        path: Path(path).name if alike[Path(path).name] == 1 else "/".join(Path(path).parts[-2:])
-        for path in unique
-    }
-
-
 def labels(launches: Sequence[Launch]) -> list[str]:
-    """A short, unambiguous label for each launch: kernel; problem, report and #index where they differ.
+    """A short, unambiguous label for each launch: kernel; problem, device, process, report and #index where
+    they differ.
 
     What tells launches apart stands at the end, which survives where a narrow table cuts names in the middle.
     """
@@ -37,9 +47,15 @@ def labels(launches: Sequence[Launch]) -> list[str]:
     base = [f"{one.label} {one.problem}".strip() if several_problems else one.label for one in launches]
     seen = Tally(base)
     reports = report_names(one.id.report for one in launches)
+    where = devices(launches) if several_devices(launches) else {}
+    ran_by = processes(launches) if several_processes(launches) else {}
     result = []
     for label, one in zip(base, launches, strict=True):
         if seen[label] > 1:
+            if device := where.get((one.gpu, one.device)):
+                label = f"{label} device {device}"
+            if process := ran_by.get(one.process):
+                label = f"{label} process {process}"
             if len(reports) > 1:
                 label = f"{label} {Path(reports[one.id.report]).with_suffix('')}"
             label = f"{label} #{one.id.number}"
@@ -48,13 +64,19 @@ def labels(launches: Sequence[Launch]) -> list[str]:
 
 
 def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
-    """Every launch: where it is, what it is, and whether it was collected."""
-    reports = report_names(one.launch.id.report for one in evaluated)
-    several_reports = len(reports) > 1
-    columns = [
-        *([Column("report", "report")] if several_reports else []),
-        Column("launch", "launch"),
-        Column("kernel", "kernel"),
+    """Every launch: where it is, what it is, and whether it was collected.
+
+    Kind, device and process have a column only where they tell launches apart, or are not a kernel's. Notes
+    say where a launch's counters contradict one another.
+    """
+    launches = [one.launch for one in evaluated]
+    reports = report_names(one.id.report for one in launches)
+    headings = labels(launches)
+    columns = [Column("launch", "launch"), Column("kernel", "kernel")]
+    rows: list[tuple[Cell, ...]] = []
+    apart = apart_columns(launches)
+    columns += [column for column, _ in apart]
+    columns += [
         Column("problem", "problem"),
         Column("gpu", "GPU"),
         Column("compute_capability", "CC"),
@@ -62,15 +84,14 @@ def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
         Column("block", "block"),
         Column("duration", "duration (ncu)", "s"),
     ]
-    rows = []
-    for one in evaluated:
+    for index, one in enumerate(evaluated):
         launch = one.launch
         duration = one.metrics.get("duration") or sets.evaluate(launch, ["duration"]).metrics["duration"]
         rows.append(
             (
-                *([Cell(reports[launch.id.report])] if several_reports else []),
                 Cell(launch.id.number),
                 Cell(launch.label),
+                *(Cell(texts[index]) for _, texts in apart),
                 Cell(launch.problem),
                 Cell(launch.gpu),
                 Cell(f"{launch.compute_capability[0]}.{launch.compute_capability[1]}"),
@@ -79,9 +100,49 @@ def launch_table(evaluated: Sequence[Evaluated], sets: MetricSets) -> Table:
                 cell(duration),
             )
         )
-    if not any(one.launch.problem for one in evaluated):
+    if len(reports) > 1:
+        columns = [Column("report", "report"), *columns]
+        rows = [(Cell(reports[one.id.report]), *row) for one, row in zip(launches, rows, strict=True)]
+    if not any(one.problem for one in launches):
         columns, rows = _without(columns, rows, "problem")
-    return Table("launches", "Launches", tuple(columns), tuple(rows))
+    notes = [
+        f"{heading}: {contradiction_text(found)}"
+        for heading, one in zip(headings, evaluated, strict=True)
+        for found in one.contradictions
+    ]
+    return Table("launches", "Launches", tuple(columns), tuple(rows), tuple(notes))
+
+
+def apart_columns(launches: Sequence[Launch]) -> list[tuple[Column, list[str]]]:
+    """Kind, device and process of launches as columns: those that tell launches apart, each with its texts.
+
+    The kind is shown for whatever is not a kernel, since only a kernel has a grid and registers.
+    """
+    found = []
+    if any(one.kind is not WorkloadKind.KERNEL for one in launches):
+        kinds = [one.kind.value.replace("_", " ") for one in launches]
+        found.append((Column("kind", "kind", doc="What ncu profiled as one result"), kinds))
+    if several_devices(launches):
+        where = devices(launches)
+        doc = "CUDA's number of the GPU, with its bus address where processes number theirs alike"
+        found.append((Column("device", "device", doc=doc), [where[one.gpu, one.device] for one in launches]))
+    if several_processes(launches):
+        ran_by = processes(launches)
+        found.append((Column("process", "process"), [ran_by[one.process] for one in launches]))
+    return found
+
+
+def contradiction_text(found: Contradiction) -> str:
+    """`FMAs: 1,000 inst by opcode, 1,100 inst by threads / 32: 9.5 % apart, of 1 % allowed`."""
+    (how_a, a), (how_b, b) = found.readings
+    unit = "" if found.unit in ("", "1") else found.unit
+    largest = max(abs(a), abs(b))
+    apart = f"{abs(a - b) / largest:.1%} apart, {found.tolerance:.1%} allowed" if largest > 0 else "apart"
+    rests = f"; invalid for it: {', '.join(found.metrics)}" if found.metrics else ""
+    return (
+        f"{found.what} contradict one another: {format_value(a, unit)} by {how_a}, {format_value(b, unit)} "
+        f"by {how_b} ({apart}){rests}"
+    )
 
 
 def _without(
@@ -201,7 +262,10 @@ def _with_values(metrics: Sequence[str], evaluated: Sequence[Evaluated]) -> tupl
     why: dict[tuple[Status, str], dict[str, str]] = {}
     for metric in metrics:
         values = [one.metrics[metric] for one in evaluated]
-        if any(value.value is not None or value.status is Status.UNDEFINED for value in values):
+        # That a range has no registers is one remark for all such metrics, not a row for each.
+        telling = [one.metrics[metric] for one in evaluated if one.launch.kind is WorkloadKind.KERNEL]
+        undefined = any(value.status is Status.UNDEFINED for value in telling)
+        if undefined or any(value.value is not None for value in values):
             kept.append(metric)
         else:
             first = next((v for v in values if v.status is Status.NOT_COLLECTED), values[0])
@@ -233,6 +297,8 @@ def aggregate_tables(
 ) -> list[Table]:
     """What the groups are, then a table for each set with a row (or column) for each group."""
     held = [index for index in range(len(by)) if any(g.key[index] for g in groups)]
+    if tuple(by) == DEFAULT_KEYS:  # nobody asked for the device: it is shown where it tells groups apart
+        held = [i for i in held if by[i] != "device" or len({g.key[i] for g in groups}) > 1]
     columns = (
         *(Column(by[index], by[index]) for index in held),
         Column("launches", "launches"),
@@ -246,11 +312,18 @@ def aggregate_tables(
         how = "Counters are added over the launches, then the formulas evaluated: a ratio is a ratio of sums."
     # What is the same in all groups would only make the headings long.
     telling = [i for i in held if i == 0 or len({g.key[i] for g in groups}) > 1]
-    headings = [" ".join(g.key[i] for i in telling if g.key[i]) for g in groups]
+    said = {"device": "device ", "process": "process "}
+    headings = [" ".join(said.get(by[i], "") + g.key[i] for i in telling if g.key[i]) for g in groups]
     notes = [
         f"{heading}: over launches that differ in {' and '.join(g.differ)}; add it to --by to keep them apart"
         for heading, g in zip(headings, groups, strict=True)
         if g.differ
+    ]
+    notes += [
+        f"{heading}: {one.launch.id}: {contradiction_text(found)}"
+        for heading, g in zip(headings, groups, strict=True)
+        for one in g.contradicting
+        for found in one.contradictions
     ]
     by_what = ", ".join(by[index] for index in held)
     first = Table("groups", f"Groups ({function} by {by_what})", columns, rows, (how, *notes))

@@ -64,7 +64,7 @@ def together(launches: Sequence[Evaluated]) -> Evaluated:
         block=None,
         counters=_counters(launches, facts),
     )
-    return Evaluated(launch, metrics)
+    return Evaluated(launch, metrics, tuple(found for one in launches for found in one.contradictions))
 
 
 def by_call(launches: Sequence[Evaluated]) -> list[Evaluated]:
@@ -73,10 +73,12 @@ def by_call(launches: Sequence[Evaluated]) -> list[Evaluated]:
 
     Launches of other programs stay as they are: the same name again is a repetition there.
     """
-    groups: dict[tuple[str, ...], list[Evaluated]] = {}
+    groups: dict[tuple[object, ...], list[Evaluated]] = {}
     for one in launches:
-        key = one.launch.key
-        own = (str(one.launch.id),) if key is None else (one.launch.id.report, key, one.launch.problem)
+        launch = one.launch
+        own: tuple[object, ...] = (str(launch.id),)
+        if launch.key is not None:
+            own = (launch.id.report, launch.key, launch.problem, launch.kind, launch.device, launch.process)
         groups.setdefault(own, []).append(one)
     return [group[0] if len(group) == 1 else together(group) for group in groups.values()]
 

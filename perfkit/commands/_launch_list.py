@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perfkit.model import Cell, Column, Launch, Table
+from perfkit.model import Cell, Column, Launch, Table, WorkloadKind
 
 _TIME = "gpu__time_duration.sum"
 
@@ -12,16 +12,24 @@ _TIME = "gpu__time_duration.sum"
 def launch_list(report: Path) -> tuple[Table, int]:
     """One row a kernel name, in order of first launch; and how many launches there were in all.
 
-    Launches of one name that differ in grid or block are one row: the row says how many shapes it had.
+    Launches of one name that differ in grid or block are one row: the row says how many shapes it had. Those
+    on another device, and what is not a kernel, have a row of their own.
     """
+    from perfkit.analysis.identity import devices, several_devices
     from perfkit.analysis.report import read_report
 
     launches = read_report(report, (_TIME,)).launches
-    groups: dict[str, list[tuple[int, Launch]]] = {}
+    several = several_devices(launches)
+    where = devices(launches) if several else {}
+    groups: dict[tuple[str, WorkloadKind, str], list[tuple[int, Launch]]] = {}
     for index, launch in enumerate(launches):
-        groups.setdefault(launch.name or launch.kernel, []).append((index, launch))
+        own = (launch.name or launch.kernel, launch.kind, where.get((launch.gpu, launch.device), ""))
+        groups.setdefault(own, []).append((index, launch))
+    kinds = any(kind is not WorkloadKind.KERNEL for _, kind, _ in groups)
     columns = (
         Column("kernel", "kernel"),
+        *([Column("kind", "kind")] if kinds else []),
+        *([Column("device", "device")] if several else []),
         Column("launches", "launches"),
         Column("first", "first", doc="Position among all launches: --skip of this many starts with it"),
         Column("time", "total time", "s"),
@@ -30,12 +38,14 @@ def launch_list(report: Path) -> tuple[Table, int]:
         Column("shapes", "shapes", doc="Different grids and blocks under this name"),
     )
     rows = []
-    for name, members in groups.items():
+    for (name, kind, device), members in groups.items():
         first, sample = members[0]
         shapes = {(launch.grid, launch.block) for _, launch in members}
         rows.append(
             (
                 Cell(name),
+                *([Cell(kind.value.replace("_", " "))] if kinds else []),
+                *([Cell(device)] if several else []),
                 Cell(len(members)),
                 Cell(first),
                 Cell(sum(_seconds(launch) for _, launch in members)),
@@ -44,7 +54,8 @@ def launch_list(report: Path) -> tuple[Table, int]:
                 Cell(len(shapes)),
             )
         )
-    table = Table("launches", f"{len(launches)} launches of {len(groups)} kernels", columns, tuple(rows))
+    kernels = len({name for name, _, _ in groups})
+    table = Table("launches", f"{len(launches)} launches of {kernels} kernels", columns, tuple(rows))
     return table, len(launches)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from perfkit.analysis.identity import report_names
 from perfkit.analysis.peak_model import TIMED
-from perfkit.analysis.tables import report_names
 from perfkit.analysis.timings import COLD, HOT
 from perfkit.model import Cell, Column, LaunchId, MetricValue, Status, Table
 from perfkit.model.peak import Closure, PeakCheck

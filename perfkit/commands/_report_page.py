@@ -32,7 +32,12 @@ def build_page(inputs: Inputs, measurements: Measurements, problem: str, title: 
     headings = labels([item.launch for item in inputs.evaluated])
     explanations, left_out = _explanations(measurements, problem)
     rooflines, no_roofline = _rooflines(measurements)
-    notes = [("explain", left_out), ("roofline", no_roofline), ("summary", " ".join(measurements.warnings))]
+    notes = [
+        ("explain", left_out),
+        ("roofline", no_roofline),
+        ("summary", " ".join(measurements.warnings)),
+        ("counters", " ".join(_contradictions(inputs.evaluated, headings))),
+    ]
     return ReportPage(
         title=title or f"CUDA kernels on {measurements.gpu or 'an unknown GPU'}",
         subtitle=_subtitle(inputs, measurements),
@@ -57,6 +62,14 @@ def build_page(inputs: Inputs, measurements: Measurements, problem: str, title: 
         provenance=tuple(_provenance(inputs, headings)),
         notes=tuple((section, text) for section, text in notes if text),
     )
+
+
+def _contradictions(evaluated: Sequence[Evaluated], headings: Sequence[str]) -> Iterator[str]:
+    from perfkit.analysis.tables import contradiction_text
+
+    for item, heading in zip(evaluated, headings, strict=True):
+        for found in item.contradictions:
+            yield f"{heading}: {contradiction_text(found)}."
 
 
 def _subtitle(inputs: Inputs, measurements: Measurements) -> str:
@@ -219,9 +232,12 @@ def _files_table(inputs: Inputs) -> Table:
 
 
 def _launches_table(inputs: Inputs, headings: Sequence[str]) -> Table:
-    names = ("launch", "report", "range.launch", "function", "full name", "grid", "block", "collected")
+    from perfkit.analysis.tables import apart_columns
+
+    apart = apart_columns([item.launch for item in inputs.evaluated])
+    names = ("launch", "report", "range.launch", "function", "full name", "grid", "block")
     rows = []
-    for item, heading in zip(inputs.evaluated, headings, strict=True):
+    for index, (item, heading) in enumerate(zip(inputs.evaluated, headings, strict=True)):
         launch = item.launch
         file = inputs.files.get(launch.id.report)
         texts = (
@@ -233,5 +249,8 @@ def _launches_table(inputs: Inputs, headings: Sequence[str]) -> Table:
             " x ".join(map(str, launch.grid or ())),
             " x ".join(map(str, launch.block or ())),
         )
-        rows.append((*(Cell(text) for text in texts), Cell(launch.collected)))
-    return Table("launches", "Launches", tuple(Column(name, name) for name in names), tuple(rows))
+        told = (held[index] for _, held in apart)
+        rows.append((*(Cell(text) for text in (*texts, *told)), Cell(launch.collected)))
+    columns = [Column(name, name) for name in names]
+    columns += [*(column for column, _ in apart), Column("collected", "collected")]
+    return Table("launches", "Launches", tuple(columns), tuple(rows))

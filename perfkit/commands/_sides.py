@@ -16,7 +16,7 @@ from perfkit.model import REPORT_SUFFIXES
 
 if TYPE_CHECKING:
     from perfkit.analysis.compare import Origin
-    from perfkit.model import Evaluated, KernelRun, RunRecord
+    from perfkit.model import Evaluated, KernelRun, Report, RunRecord
 
 _LAUNCH = re.compile(r"(?:(\d+)\.)?(\d+)")
 
@@ -34,11 +34,16 @@ class Chosen:
 
 @dataclass(slots=True)
 class Sources:
-    """Reads reports once, however often they are named."""
+    """Reads reports once, however often they are named.
+
+    With `keep_going` a report that cannot be read is one without launches, with its error in `reports`.
+    """
 
     run: str = "latest"
     counters: tuple[str, ...] = ()
+    keep_going: bool = False
     read: dict[Path, tuple[Evaluated, ...]] = field(default_factory=dict)
+    reports: list[Report] = field(default_factory=list)
 
     def launches(self, path: Path) -> tuple[Evaluated, ...]:
         """Every launch of a report with all metrics. Raises ReportError when it cannot be read."""
@@ -49,8 +54,9 @@ class Sources:
 
             sets = load_metric_sets()
             names = tuple(dict.fromkeys((*sets.reading(), *COUNTERS, *self.counters)))
-            (report,) = read_reports([path], names, isolate=False)
-            for problem in report.problems:
+            (report,) = read_reports([path], names, isolate=False, keep_going=self.keep_going)
+            self.reports.append(report)
+            for problem in report.problems if not report.error else ():
                 warn(f"{path}: {problem}")
             self.read[path] = tuple(sets.evaluate(launch) for launch in report.launches)
         return self.read[path]
@@ -72,6 +78,8 @@ class Sources:
             if launches:
                 found.append((record, launches))
         if not found:
+            if unread := next((one for one in self.reports if one.error), None):
+                raise ReportError(unread.error, unread.remedy)
             raise UsageError(f"run {text} holds no report", "Name a profile run: `perfkit runs` lists them.")
         return found
 
@@ -145,6 +153,7 @@ def _candidates(sources: Sources, text: str) -> list[Chosen]:
 
 def _of_report(sources: Sources, path: Path, which: str | None, text: str) -> list[Chosen]:
     from perfkit.analysis.compare import Origin
+    from perfkit.analysis.identity import listed, refuse_several
 
     launches = sources.launches(path)
     if which is None:
@@ -157,10 +166,10 @@ def _of_report(sources: Sources, path: Path, which: str | None, text: str) -> li
             if (_is(one, match) if match else which in (one.launch.label, one.launch.kernel))
         )
     if not picked:
-        raise UsageError(f"{path} holds no launch {which}", f"It holds {_listed(launches)}.")
+        raise UsageError(f"{path} holds no launch {which}", f"It holds {listed(launches)}.")
     problems = dict.fromkeys(one.launch.problem for one in picked)
     for problem in problems:
-        _refuse_several([one for one in picked if one.launch.problem == problem], text)
+        refuse_several([one for one in picked if one.launch.problem == problem], text)
     return [
         Chosen(text, tuple(one for one in picked if one.launch.problem == problem), Origin(called=text))
         for problem in problems
@@ -172,19 +181,9 @@ def _is(one: Evaluated, match: re.Match[str]) -> bool:
     return (identity.range, identity.launch) == (int(match[1] or 0), int(match[2]))
 
 
-def _listed(launches: Sequence[Evaluated], most: int = 8) -> str:
-    from perfkit.reports.text import shorten
-
-    said = []
-    for one in launches[:most]:
-        problem = f" {one.launch.problem}" if one.launch.problem else ""
-        said.append(f"{one.launch.id.number} ({shorten(one.launch.label, 60)}{problem})")
-    rest = len(launches) - most
-    return ", ".join(said) + (f" and {rest} more" if rest > 0 else "")
-
-
 def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
     from perfkit.analysis.compare import Origin
+    from perfkit.analysis.identity import refuse_several
     from perfkit.analysis.together import together
     from perfkit.reports.text import shorten
 
@@ -200,7 +199,7 @@ def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
                 names = ", ".join(shorten(one.launch.kernel, 60) for one in picked)
                 note(f"{text}: {len(picked)} kernels of one call taken together ({names})")
                 picked = (together(picked),)
-            _refuse_several(picked, text)
+            refuse_several(picked, text)
             work = entry.flops if entry is not None and entry.flops > 0 else float("nan")
             found.append(Chosen(text, picked, Origin(record.options, work, text), record, entry))
     if not found:
@@ -220,13 +219,3 @@ def _picked(launches: Sequence[Evaluated], which: str) -> list[tuple[Evaluated, 
         return [(one,) for one in launches if _is(one, match)]
     problems = dict.fromkeys(one.launch.problem for one in named)
     return [tuple(one for one in named if one.launch.problem == problem) for problem in problems]
-
-
-def _refuse_several(picked: Sequence[Evaluated], text: str) -> None:
-    """Launches that differ in kernel or grid are no repetitions of one another."""
-    kinds = {(one.launch.name, one.launch.grid, one.launch.block) for one in picked}
-    if len(kinds) > 1:
-        raise UsageError(
-            f"{text} means {len(kinds)} kinds of launches that are no repetitions: {_listed(picked)}",
-            f"Compare launches one by one: {picked[0].launch.id.report}:{picked[0].launch.id.launch}.",
-        )

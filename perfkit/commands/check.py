@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
-from perfkit.errors import CheckFailedError, UsageError
+from perfkit.errors import CheckFailedError, ReportError
+from perfkit.model import RuleOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,10 @@ def check(
         bool,
         typer.Option("--update-baseline", help="Record this run's values as the baseline; checks nothing."),
     ] = False,
+    allow_lost: Annotated[
+        bool,
+        typer.Option("--allow-lost", help="Reports that lost launches, or cannot be read, do not fail."),
+    ] = False,
     output_format: Annotated[
         str, typer.Option("--format", help="terminal, markdown, csv, json, latex, html.")
     ] = ("terminal"),
@@ -38,65 +43,95 @@ def check(
 ) -> None:
     """Check counters against rules. Exits 1 when a rule fails, each named with both values.
 
-    A metric that is missing fails its rule, and so does a rule that matches no launch, unless the rule says
-    `allow_missing = true`: a gate that measures nothing must not be green.
+    A metric that is missing or invalid fails its rule, and so does a rule that matches no launch, unless the
+    rule says `allow_missing = true` or `allow_invalid = true`; a report that lost launches fails too: a gate
+    that measures nothing must not be green.
     A rule is [[rule]] and, a line each, kernel = "k7", metric = "registers_per_thread", op = "<=", value =
     128. With op = "unchanged" it compares with the file that baseline = "FILE.json" names at the top.
     """
-    from perfkit.analysis import rules as gate
+    from perfkit.analysis import gate
+    from perfkit.analysis.baseline import load_baseline
+    from perfkit.analysis.measured import is_counter
     from perfkit.analysis.metrics import load_metric_sets
+    from perfkit.analysis.rules import load_rules
     from perfkit.commands._sides import Sources
     from perfkit.reports import check_format
 
     check_format(output_format)
-    known = gate.load_rules(rules, load_metric_sets().metrics)
-    counters = tuple(rule.metric for rule in known.rules if "__" in rule.metric)
-    launches = _launches(Sources(counters=counters), runs)
+    known = load_rules(rules, load_metric_sets().metrics)
+    counters = tuple(rule.metric for rule in known.rules if is_counter(rule.metric))
+    sources = Sources(counters=counters, keep_going=True)
+    launches = _launches(sources, runs)
+    unreadable = [one for one in sources.reports if one.error]
+    if unreadable and len(unreadable) == len(sources.reports):
+        raise ReportError(unreadable[0].error, unreadable[0].remedy)
     if update_baseline:
-        _update(known, launches, runs)
+        _update(known, launches, runs, gate.lost(sources.reports, allow=allow_lost))
         return
-    baseline = gate.load_baseline(known.baseline) if known.baseline is not None else None
-    findings = gate.check(known, launches, baseline)
-    emit_tables([_table(findings, known)], output_format, output)
+    baseline = load_baseline(known.baseline) if known.baseline is not None else None
+    findings = gate.check(known, launches, baseline, sources.reports, allow_lost=allow_lost)
+    for_machines = output_format in ("json", "csv")
+    emit_tables([_table(findings, known, where=for_machines)], output_format, output)
     failed = [finding for finding in findings if finding.failed]
     if failed:
         raise CheckFailedError(
             f"{len(failed)} of {len(findings)} checks of {rules} failed:\n"
             + "\n".join(f"  {line}" for line in _sentences(failed)),
-            "If a change is meant, edit the rule or record a new baseline with --update-baseline.",
+            "\n".join(_remedies(failed)),
         )
     note(f"{len(findings)} checks of {rules} passed")
 
 
+def _remedies(failed: Sequence[Finding]) -> list[str]:
+    found = []
+    if any(finding.rule.metric == "launches_lost" for finding in failed):
+        found.append(
+            "Copy the damaged report again (compare sizes), or profile again; --allow-lost checks the rest."
+        )
+    if any(finding.rule.metric != "launches_lost" for finding in failed):
+        found.append("If a change is meant, edit the rule or record a new baseline with --update-baseline.")
+    return found
+
+
 def _launches(sources: Sources, runs: Sequence[str]) -> list[Evaluated]:
     found: list[Evaluated] = []
+    seen: set[Path] = set()
     for text in runs:
         if Path(text).is_file():
-            found += sources.launches(Path(text))
+            if Path(text) not in seen:
+                found += sources.launches(Path(text))
+            seen.add(Path(text))
         else:
             found += [launch for _, launches in sources.of_run(text) for launch in launches]
     return found
 
 
-def _update(known: RuleSet, launches: Sequence[Evaluated], runs: Sequence[str]) -> None:
-    from perfkit.analysis import rules as gate
+def _update(
+    known: RuleSet, launches: Sequence[Evaluated], runs: Sequence[str], lost: Sequence[Finding]
+) -> None:
+    from perfkit import __version__
+    from perfkit.analysis import gate
 
-    if known.baseline is None:
-        raise UsageError(
-            f"no rule of {known.path} compares with a baseline", 'Use op = "unchanged" in a rule.'
+    if failed := [finding for finding in lost if finding.failed]:
+        raise CheckFailedError(
+            "no baseline is recorded:\n" + "\n".join(f"  {line}" for line in _sentences(failed)),
+            "\n".join(_remedies(failed)),
         )
-    text, missing = gate.record_baseline(known, launches, ", ".join(runs))
-    for line in missing:
-        warn(f"not recorded: {line}")
+    provenance = {"perfkit_version": __version__, "source": ", ".join(runs)}
+    text, without = gate.record_baseline(known, launches, provenance)
+    for line in without:
+        warn(f"recorded without a value: {line}")
     emit(text, known.baseline)
 
 
-def _table(findings: Sequence[Finding], known: RuleSet) -> Table:
+def _table(findings: Sequence[Finding], known: RuleSet, *, where: bool = False) -> Table:
+    """One row a finding; with `where` also the report and the launch's number in it."""
     from perfkit.model import Cell, Column, Table
 
     columns = (
         Column("rule", "rule"),
         Column("launch", "launch"),
+        *([Column("where", "where")] if where else []),
         Column("metric", "metric"),
         Column("op", "op"),
         Column("required", "required"),
@@ -109,13 +144,14 @@ def _table(findings: Sequence[Finding], known: RuleSet) -> Table:
             Cell(
                 finding.rule.name,
                 text=_given_name(finding.rule) or finding.rule.kernel,
-                note=finding.reason if finding.failed else "",
+                note=finding.reason,
             ),
             Cell(finding.launch),
+            *([Cell(finding.where)] if where else []),
             Cell(finding.rule.metric),
             Cell(finding.rule.op),
-            _cell(finding.required, finding.unit) if finding.required is not None else Cell(None),
-            _cell(finding.measured, finding.unit),
+            _cell(finding.required, finding) if finding.required is not None else Cell(None),
+            _cell(finding.measured, finding),
             Cell(finding.outcome.value),
         )
         for finding in findings
@@ -125,20 +161,27 @@ def _table(findings: Sequence[Finding], known: RuleSet) -> Table:
     return Table("check", title, columns, rows)
 
 
-def _cell(value: float | str | None, unit: str) -> Cell:
+def _cell(value: float | str | None, finding: Finding) -> Cell:
     from perfkit.model import Cell, Status
 
     if value is None:
-        return Cell(None, Status.NOT_COLLECTED)
-    return Cell(value, unit=unit, text=_said(value, unit))
+        gone = finding.rule.needs_baseline and not finding.where
+        return Cell(None, Status.NOT_COLLECTED, text="no launch" if gone else "")
+    status = Status.INVALID if finding.outcome is RuleOutcome.INVALID else Status.OK
+    return Cell(value, status, unit=finding.unit, text=_said(value, finding))
 
 
-def _said(value: float | str | None, unit: str) -> str:
+def _said(value: float | str | None, finding: Finding) -> str:
+    """A value of a finding for people: a metric scaled, what the rule or the report gave a unit in that."""
+    from perfkit.analysis.measured import is_counter
     from perfkit.analysis.sentences import number
 
-    if isinstance(value, (int, float)):
-        return number(float(value), unit)
-    return "none" if value is None else value
+    if not isinstance(value, (int, float)):
+        return "none" if value is None else value
+    if finding.rule.unit or is_counter(finding.rule.metric):
+        digits = f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:,.6g}"
+        return f"{digits} {finding.unit}".rstrip()
+    return number(float(value), finding.unit)
 
 
 def _given_name(rule: Rule) -> str:
@@ -169,14 +212,26 @@ def _sentences(failed: Sequence[Finding]) -> list[str]:
 def _sentence(finding: Finding) -> str:
     rule = finding.rule
     name = _given_name(rule)
-    start = f"{name + ': ' if name else ''}{finding.launch}: {rule.metric}"
+    # Of a launch its report, with the folder, and number; a finding about a report is called after it.
+    path = "/".join(Path(finding.where).parts[-2:])
+    where = f" ({path})" if finding.where and finding.where != finding.launch else ""
+    start = f"{name + ': ' if name else ''}{finding.launch}{where}: {rule.metric}"
+    if (
+        finding.measured is None
+        and not finding.where
+        and rule.needs_baseline
+        and finding.required is not None
+    ):
+        return f"{start}, in the baseline {_said(finding.required, finding)}: {finding.reason}"
     if finding.measured is None:
         return f"{start} has no value: {finding.reason}"
-    start += f" is {_said(finding.measured, finding.unit)}"
+    start += f" is {_said(finding.measured, finding)}"
     if finding.required is None:
         return f"{start}, to be compared with the baseline: {finding.reason}"
+    if finding.outcome is RuleOutcome.INVALID:
+        return f"{start}, which is invalid: {finding.reason} (allow_invalid = true compares it all the same)"
     wanted = f"{rule.op} "
     if rule.needs_baseline:
         wanted = rule.op.replace("_", " ") + {"unchanged": " from"}.get(rule.op, "") + " the baseline's "
     reason = f" ({finding.reason})" if finding.reason else ""
-    return f"{start}, required {wanted}{_said(finding.required, finding.unit)}{reason}"
+    return f"{start}, required {wanted}{_said(finding.required, finding)}{reason}"

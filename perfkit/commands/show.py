@@ -40,7 +40,12 @@ def show(
         typer.Option("--launch", help="Only these launches of each report: an index, or a range 2-5."),
     ] = None,
     nvtx: Annotated[str, typer.Option("--nvtx", help="Only launches in NVTX ranges that match.")] = "",
-    gpu: Annotated[str, typer.Option("--gpu", help="Only launches on GPUs that match.")] = "",
+    gpu: Annotated[
+        str,
+        typer.Option(
+            "--gpu", help="Only launches on GPUs that match: a name, 'device 1', a bus address or UUID."
+        ),
+    ] = "",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Reports read at a time.")] = 1,
     aggregate: Annotated[
         str,
@@ -52,8 +57,8 @@ def show(
         str,
         typer.Option(
             "--by",
-            help="What makes launches alike, with --aggregate: kernel, name, report, gpu, problem, grid,"
-            " block, nvtx; several with commas. Without it: kernel,problem,gpu.",
+            help="What makes launches alike, with --aggregate: kernel, name, report, gpu, device, process,"
+            " kind, problem, grid, block, nvtx; several with commas. Without it: kernel,problem,gpu,device.",
         ),
     ] = "",
     raw: Annotated[
@@ -168,7 +173,7 @@ def write_parquet(profile: Profile, output: Path | None) -> None:
 
 def account(profile: Profile, shown: Profile) -> None:
     """Say on stderr what became of every launch of the files that were read."""
-    from perfkit.analysis.tables import report_names
+    from perfkit.analysis.identity import report_names
 
     read = [one for one in profile.reports if not one.error]
     count = sum(len(one.launches) for one in read)
@@ -182,7 +187,7 @@ def account(profile: Profile, shown: Profile) -> None:
         names = report_names(one.path for one in read)
         parts.append(
             f"{len(missing)} not collected: "
-            + _listed([f"{names[one.id.report]}:{one.id.launch}" for one in missing])
+            + _listed([f"{names[one.id.report]}:{one.id.number}" for one in missing])
         )
     lost = sum(one.lost for one in profile.reports)
     if lost:

@@ -12,7 +12,9 @@ class Rule:
     or baseline.
 
     `op`: <=, <, >=, >, ==, != against `value`; unchanged, not_above, not_below against the baseline,
-    within `tolerance` (relative) or `margin` (absolute, in the metric's SI unit), whichever allows more.
+    within `tolerance` (relative) or `margin` (absolute), whichever allows more. `value` and `margin` are in
+    `unit`; without one in the metric's SI unit, fractions 0..1. A rule on a raw counter must state its unit
+    where the counter has one that could be mistaken.
     """
 
     name: str
@@ -25,6 +27,8 @@ class Rule:
     tolerance: float = 0.0
     margin: float = 0.0
     allow_missing: bool = False
+    allow_invalid: bool = False  # a value that its counters contradict, or outside its range, is compared
+    unit: str = ""
 
     @property
     def needs_baseline(self) -> bool:
@@ -38,13 +42,17 @@ class RuleOutcome(StrEnum):
     PASSED = "ok"
     FAILED = "FAILED"
     MISSING = "MISSING"  # a failure: the metric has no value, or no launch matched
+    INVALID = "INVALID"  # a failure: the value contradicts other counters, or lies outside its range
     ALLOWED = "missing, allowed"
     NOT_APPLICABLE = "not for this GPU"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule on one launch. `required` and `measured` are the two values, None where there is none."""
+    """A rule on one launch. `required` and `measured` are the two values in `unit`, None where there is none.
+
+    `where` is the report and the launch's number in it, "" for a launch that is only in the baseline.
+    """
 
     rule: Rule
     launch: str  # "k7 n=4096"
@@ -53,8 +61,9 @@ class Finding:
     measured: float | str | None
     unit: str = ""
     reason: str = ""
+    where: str = ""
 
     @property
     def failed(self) -> bool:
         """Whether it fails the gate."""
-        return self.outcome in (RuleOutcome.FAILED, RuleOutcome.MISSING)
+        return self.outcome in (RuleOutcome.FAILED, RuleOutcome.MISSING, RuleOutcome.INVALID)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.baseline import load_baseline
+from perfkit.analysis.gate import check, record_baseline
 from perfkit.analysis.metrics import load_metric_sets
-from perfkit.analysis.rules import check, load_baseline, load_rules, record_baseline
-from perfkit.errors import ConfigError
-from perfkit.model import Evaluated, MetricValue, RuleOutcome, Status
+from perfkit.analysis.rules import load_rules
+from perfkit.errors import CheckFailedError, ConfigError
+from perfkit.model import Evaluated, MetricValue, Report, RuleOutcome, Status
 from tests.unit.analysis.launches import launch
 
 METRICS = ("registers_per_thread", "shared_load_conflicts", "top_stall", "issue_rate")
@@ -114,7 +116,8 @@ def test_a_counter_can_be_a_rule(tmp_path: Path) -> None:
     known = load_rules(rules(tmp_path, text), METRICS)
     held, missing = check(known, [kernel("k7")], None)
     assert (held.measured, held.failed) == (1.5e6, False)
-    assert missing.reason == "the report does not hold smsp__nothing.sum"
+    assert missing.reason.startswith("the report does not hold smsp__nothing.sum")
+    assert "`ncu --metrics smsp__nothing.sum`" in missing.reason
 
 
 BASELINE = 'baseline = "base.json"\n' + rule(
@@ -129,13 +132,15 @@ def test_a_baseline_is_recorded_and_held(tmp_path: Path) -> None:
     before = [kernel("k7", registers_per_thread=100.0), kernel("k8", registers_per_thread=127.0)]
     first = check(known, before, None)
     assert all(f.failed and "--update-baseline" in f.reason for f in first)
-    text, missing = record_baseline(known, before, "run 1")
+    text, missing = record_baseline(known, before, {"source": "run 1"})
     assert missing == []
     (tmp_path / "base.json").write_text(text)
-    assert json.loads(text)["values"] == {
-        "k7 n=64": {"registers_per_thread": 100.0},
-        "k8 n=64": {"registers_per_thread": 127.0},
-    }
+    document = json.loads(text)
+    assert (document["gpu"], document["source"]) == ("GPU A", "run 1")
+    assert [
+        (one["kernel"], one["problem"], one["values"]["registers_per_thread"]["value"])
+        for one in document["launches"]
+    ] == [("k7", "n=64", 100.0), ("k8", "n=64", 127.0)]
     baseline = load_baseline(tmp_path / "base.json")
     after = [kernel("k7", registers_per_thread=102.0), kernel("k8", registers_per_thread=130.0)]
     found = check(known, after, baseline)
@@ -146,15 +151,19 @@ def test_a_baseline_is_recorded_and_held(tmp_path: Path) -> None:
     (stranger,) = check(known, [kernel("k7", gpu="GPU B", registers_per_thread=100.0)], baseline)
     assert stranger.failed
     assert stranger.reason == "the baseline is of GPU A, this is GPU B"
-    (new,) = check(known, [kernel("k9", registers_per_thread=100.0)], baseline)
+    new, *gone = check(known, [kernel("k9", registers_per_thread=100.0)], baseline)
     assert new.failed
-    assert "the baseline does not hold it" in new.reason
+    assert "the baseline holds no such launch" in new.reason
+    assert [(f.launch.split(",")[0], f.required, f.measured, f.failed) for f in gone] == [
+        ("k7 n=64", 100.0, None, True),
+        ("k8 n=64", 127.0, None, True),
+    ]
 
 
 @pytest.mark.parametrize(("op", "worse", "better"), [("not_above", 130.0, 90.0), ("not_below", 90.0, 130.0)])
 def test_one_sided_baselines(tmp_path: Path, op: str, worse: float, better: float) -> None:
     known = load_rules(rules(tmp_path, BASELINE.replace("unchanged", op)), METRICS)
-    text, _ = record_baseline(known, [kernel("k7", registers_per_thread=100.0)], "")
+    text, _ = record_baseline(known, [kernel("k7", registers_per_thread=100.0)], {})
     (tmp_path / "base.json").write_text(text)
     baseline = load_baseline(tmp_path / "base.json")
     for value, failed in ((worse, True), (better, False), (100.0, False)):
@@ -166,10 +175,24 @@ def test_a_baseline_is_of_one_gpu(tmp_path: Path) -> None:
     known = load_rules(rules(tmp_path, BASELINE), METRICS)
     both = [kernel("k7", registers_per_thread=1.0), kernel("k8", gpu="GPU B", registers_per_thread=1.0)]
     with pytest.raises(ConfigError, match="several GPUs"):
-        record_baseline(known, both, "")
+        record_baseline(known, both, {})
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"schema_version": 9, "values": {}}', '{"schema_version": 1}'])
+DAMAGED = [
+    "{",
+    "[]",
+    '{"schema_version": 9, "values": {}}',
+    '{"schema_version": 1}',
+    '{"schema_version": 1, "values": []}',
+    '{"schema_version": 1, "values": {"k7": {"duration": true}}}',
+    '{"schema_version": 1, "values": {"k7": {"duration": NaN}}}',
+    '{"schema_version": 2}',
+    '{"schema_version": 2, "gpu": "GPU A", "launches": [3]}',
+    '{"schema_version": 2, "gpu": "GPU A", "launches": [{"kernel": "k7"}]}',
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_baseline_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "base.json"
     path.write_text(text)
@@ -191,6 +214,9 @@ def test_a_damaged_baseline_is_an_error(tmp_path: Path, text: str) -> None:
         (rule("issue_rate", "<", '"x"'), "cannot order the text 'x'"),
         (rule("issue_rate", "<", "true"), "value is True, of the wrong type"),
         (rule("issue_rate", "<", "1", "tolerance = -1"), "below 0"),
+        (rule("issue_rate", "<", "nan"), "value is nan, which nothing can be compared with"),
+        (rule("issue_rate", "<", "1", "tolerance = inf"), "tolerance is inf"),
+        (rule("top_stall", "==", '"wait"', 'unit = "%"'), "the text 'wait' has no unit"),
         (rule("issue_rate", "<", "1", "limit = 1"), "unknown key 'limit'"),
         (
             rule("issue_rate", "<", "1") + '\n[[rule]]\nname = "x"\nop = "<"\n',
@@ -232,3 +258,65 @@ def test_a_share_is_written_as_a_fraction(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_rules(rules(tmp_path, rule("issue_rate", "<", '"90%"')), METRICS)
     assert "0.9 for 90 %" in caught.value.remedy
+
+
+def invalid(value: float | str) -> MetricValue:
+    return MetricValue("issue_rate", value, "fraction", Status.INVALID, "two readings contradict one another")
+
+
+@pytest.mark.parametrize("op", ["<=", "!=", "unchanged"])
+def test_an_invalid_value_fails_unless_allowed(tmp_path: Path, op: str) -> None:
+    one = kernel("k7")
+    one = Evaluated(one.launch, {**one.metrics, "issue_rate": invalid(0.4)})
+    value = "" if op == "unchanged" else "0.5"
+    text = 'baseline = "base.json"\n' + rule("issue_rate", op, value)
+    known = load_rules(rules(tmp_path, text), METRICS)
+    allowed = load_rules(rules(tmp_path, text + "allow_invalid = true\n"), METRICS)
+    baseline = None
+    if not value:
+        with pytest.raises(CheckFailedError, match="two readings contradict") as caught:
+            record_baseline(known, [one], {})
+        assert "allow_invalid = true" in caught.value.remedy
+        (tmp_path / "base.json").write_text(record_baseline(allowed, [one], {})[0])
+        baseline = load_baseline(tmp_path / "base.json")
+    (finding,) = check(known, [one], baseline)
+    assert (finding.outcome, finding.failed, finding.measured) == (RuleOutcome.INVALID, True, 0.4)
+    assert "two readings contradict one another" in finding.reason
+    (finding,) = check(allowed, [one], baseline)
+    assert (finding.outcome, finding.failed) == (RuleOutcome.PASSED, False)
+    assert "two readings contradict one another" in finding.reason
+
+
+def test_findings_name_report_and_launch(tmp_path: Path) -> None:
+    known = load_rules(rules(tmp_path, rule("registers_per_thread", "<=", "1")), METRICS)
+    (finding,) = check(known, [kernel("k7", registers_per_thread=120.0)], None)
+    assert finding.where == "made-up.ncu-rep:0"
+
+
+def report(path: str, lost: int = 0, truncated: bool = False, error: str = "") -> Report:
+    problems = ("is damaged: it declares 5 launches",) if lost else ()
+    return Report(path, (), "", 5, lost, truncated, problems, error)
+
+
+def test_a_report_that_lost_launches_fails_the_gate(tmp_path: Path) -> None:
+    known = load_rules(rules(tmp_path, rule("registers_per_thread", "<=", "128")), METRICS)
+    launches = [kernel("k7", registers_per_thread=120.0)]
+    read = [
+        report("good.ncu-rep"),
+        report("bad.ncu-rep", lost=2),
+        report("cut.ncu-rep", truncated=True),
+        report("no.ncu-rep", error="no.ncu-rep: is empty (0 bytes)"),
+    ]
+    found = check(known, launches, None, read)
+    assert [(f.launch, f.measured, f.outcome) for f in found[:3]] == [
+        ("bad.ncu-rep", 2.0, RuleOutcome.FAILED),
+        ("cut.ncu-rep", 0.0, RuleOutcome.FAILED),
+        ("no.ncu-rep", None, RuleOutcome.FAILED),
+    ]
+    assert "it declares 5 launches" in found[0].reason
+    assert found[1].reason.startswith("at least that many are lost")
+    assert found[2].reason == "is empty (0 bytes)"
+    assert not found[3].failed
+    told = check(known, launches, None, read, allow_lost=True)
+    assert [f.launch for f in told] == [f.launch for f in found]
+    assert not any(f.failed for f in told)

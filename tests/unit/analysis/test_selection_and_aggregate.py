@@ -15,7 +15,7 @@ from perfkit.analysis.metrics import load_metric_sets
 from perfkit.analysis.selection import Selection
 from perfkit.analysis.tables import aggregate_tables
 from perfkit.errors import UsageError
-from perfkit.model import Counter, Evaluated, Launch, LaunchId, Status
+from perfkit.model import Counter, Device, Evaluated, Launch, LaunchId, Process, Status, WorkloadKind
 
 SETS = load_metric_sets()
 NAMES = ("duration", "sectors_per_load", "achieved_occupancy", "top_stall", "registers_per_thread")
@@ -165,6 +165,63 @@ def test_what_differs_within_a_group_is_said() -> None:
     assert [(group.used, group.differ) for group in apart] == [(1, ()), (1, ())]
 
 
+def test_launches_on_two_devices_are_not_repeats() -> None:
+    zero, one = (replace(launch(i), device=Device(i)) for i in (0, 1))
+    groups = aggregate(evaluate(zero, one), SETS, "median", DEFAULT_KEYS, NAMES)
+    assert [group.key for group in groups] == [("k", "", "GPU", "0"), ("k", "", "GPU", "1")]
+    (joined,) = aggregate(evaluate(zero, one), SETS, "median", ["kernel"], NAMES)
+    assert joined.differ == ("device",)
+    tables = aggregate_tables(groups, SETS, ["duration"], "median", DEFAULT_KEYS)
+    assert [column.name for column in tables[0].columns] == [
+        "kernel",
+        "gpu",
+        "device",
+        "launches",
+        "left_out",
+    ]
+    alone = aggregate(evaluate(zero), SETS, "median", DEFAULT_KEYS, NAMES)
+    shown = aggregate_tables(alone, SETS, ["duration"], "median", DEFAULT_KEYS)[0]
+    assert "device" not in [column.name for column in shown.columns]
+
+
+@pytest.mark.parametrize(
+    ("key", "values"), [("device", ["0", "1"]), ("process", ["7", "8"]), ("kind", ["kernel"])]
+)
+def test_grouping_by_what_a_launch_is_known_by(key: str, values: list[str]) -> None:
+    launches = [replace(launch(i), device=Device(i), process=Process(7 + i)) for i in (0, 1)]
+    groups = aggregate(evaluate(*launches), SETS, "median", [key], NAMES)
+    assert [group.key for group in groups] == [(value,) for value in values]
+    shown = aggregate_tables(groups, SETS, ["duration"], "median", [key])[0]
+    assert shown.columns[0].name == key
+
+
+@pytest.mark.parametrize("by", [["kernel"], ["gpu"], ["kind"], ["nvtx", "kernel"], list(DEFAULT_KEYS)])
+@pytest.mark.parametrize("kind", [kind for kind in WorkloadKind if kind is not WorkloadKind.KERNEL])
+@pytest.mark.parametrize("function", ["median", "total"])
+def test_ranges_and_graphs_are_never_joined(by: list[str], kind: WorkloadKind, function: str) -> None:
+    made = [replace(launch(i, "range", counters=counters(1.0, 1.0, 1e3, 50.0)), kind=kind) for i in range(2)]
+    groups = aggregate(evaluate(*made), SETS, function, by, NAMES)
+    assert [group.used for group in groups] == [1, 1]
+    assert len({group.key for group in groups}) == 2
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kept"),
+    [("device 1", [1]), ("GPU-b", [1]), ("0000:06", [0]), ("H200", [0, 1]), ("06", []), ("device", [])],
+)
+def test_a_gpu_is_chosen_by_name_number_address_or_uuid(gpu: str, kept: list[int]) -> None:
+    launches = [
+        replace(launch(0, gpu="NVIDIA H200"), device=Device(0, "0000:06:00", "GPU-a1")),
+        replace(launch(1, gpu="NVIDIA H200"), device=Device(1, "0000:07:00", "GPU-b2")),
+    ]
+    if kept:
+        assert [one.id.launch for one in Selection(gpu=gpu).apply(launches)] == kept
+    else:
+        with pytest.raises(UsageError, match="no launch matches") as caught:
+            Selection(gpu=gpu).apply(launches)
+        assert "NVIDIA H200, device 0 (1), NVIDIA H200, device 1 (1)" in caught.value.remedy
+
+
 def test_a_group_of_uncollected_launches_has_no_aggregate() -> None:
     (group,) = aggregate(evaluate(launch(0, collected=False)), SETS, "median", ["kernel"], NAMES)
     assert (group.used, len(group.left_out)) == (0, 1)
@@ -195,3 +252,12 @@ def test_aggregates_for_any_launches(values: list[tuple[int, int, int]]) -> None
     assert min(ratios) * (1 - 1e-12) <= total.number("sectors_per_load") <= max(ratios) * (1 + 1e-12)
     median = aggregate(evaluated, SETS, "median", ["kernel"], NAMES)[0].aggregate
     assert median.number("sectors_per_load") == statistics.median(ratios)
+
+
+def test_a_launch_that_was_not_collected_stays_with_its_repeats() -> None:
+    """ncu tells no device of it, which is no other device."""
+    launches = [replace(launch(0), device=Device(0)), launch(1, collected=False)]
+    (group,) = aggregate(evaluate(*launches), SETS, "median", DEFAULT_KEYS, NAMES)
+    assert (group.used, len(group.left_out), group.differ) == (1, 1, ())
+    (joined,) = aggregate(evaluate(*launches), SETS, "median", ["kernel"], NAMES)
+    assert joined.differ == ()

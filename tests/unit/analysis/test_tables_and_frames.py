@@ -10,13 +10,32 @@ from typing import Any
 
 import pytest
 
+from perfkit.analysis.aggregate import aggregate
 from perfkit.analysis.counters import CounterMap
 from perfkit.analysis.frames import LONG_COLUMNS, counter_frame, long_frame, wide_frame
 from perfkit.analysis.launch_json import launches_json
 from perfkit.analysis.metrics import load_metric_sets
-from perfkit.analysis.tables import SIDE_BY_SIDE, labels, launch_table, long_table, raw_table, set_tables
+from perfkit.analysis.tables import (
+    SIDE_BY_SIDE,
+    aggregate_tables,
+    labels,
+    launch_table,
+    long_table,
+    raw_table,
+    set_tables,
+)
 from perfkit.errors import UsageError
-from perfkit.model import Evaluated, Launch, LaunchId, Report, Status
+from perfkit.model import (
+    Contradiction,
+    Device,
+    Evaluated,
+    Launch,
+    LaunchId,
+    Process,
+    Report,
+    Status,
+    WorkloadKind,
+)
 from perfkit.reports import render
 
 SETS = load_metric_sets()
@@ -192,3 +211,108 @@ def test_counters_are_made_only_when_asked_for() -> None:
     assert (counters["nan"].value, counters["nan"].status) == (None, Status.NOT_COLLECTED)
     assert counters["none"].status is Status.NOT_COLLECTED
     assert counters["inf"].status is Status.INVALID
+
+
+def columns_of(*launches: Launch) -> dict[str, list[Any]]:
+    table = launch_table(evaluated(*launches), SETS)
+    return {
+        column.name: [row[index].value for row in table.rows] for index, column in enumerate(table.columns)
+    }
+
+
+def test_device_process_and_kind_are_columns_where_they_tell_launches_apart() -> None:
+    one = replace(launch(0), device=Device(0), process=Process(7))
+    assert not {"device", "process", "kind"} & set(columns_of(one, replace(launch(1), device=Device(0))))
+    assert columns_of(one, replace(launch(1), device=Device(1)))["device"] == ["0", "1"]
+    assert columns_of(one, replace(launch(1), process=Process(8), device=Device(0)))["process"] == ["7", "8"]
+    # A name says which of two models it was; several runs are several processes.
+    assert "device" not in columns_of(one, replace(launch(1), device=Device(1), gpu="GPU B"))
+    other = replace(launch(0, report="b/s.ncu-rep"), device=Device(0), process=Process(8))
+    assert "process" not in columns_of(one, other)
+    graph = replace(launch(1), kind=WorkloadKind.GRAPH, grid=None, block=None)
+    assert columns_of(one, graph)["kind"] == ["kernel", "graph"]
+    assert columns_of(graph)["kind"] == ["graph"]
+
+
+def test_processes_that_each_see_one_gpu_are_told_apart_by_bus_address() -> None:
+    ranks = [
+        replace(launch(i), device=Device(0, f"0000:0{i}:00"), process=Process(7 + i, "node")) for i in (0, 1)
+    ]
+    assert columns_of(*ranks)["device"] == ["0 0000:00:00", "0 0000:01:00"]
+    assert columns_of(*ranks)["process"] == ["7", "8"]
+    hosts = [replace(one, process=Process(7, f"node{i}")) for i, one in enumerate(ranks)]
+    assert columns_of(*hosts)["process"] == ["node0:7", "node1:7"]
+
+
+def test_labels_name_device_and_process_where_they_differ() -> None:
+    both = [replace(launch(i, "a"), device=Device(i)) for i in (0, 1)]
+    assert labels(both) == ["a device 0 #0", "a device 1 #1"]
+    assert labels([replace(one, process=Process(5 + i)) for i, one in enumerate(both)]) == [
+        "a device 0 process 5 #0",
+        "a device 1 process 6 #1",
+    ]
+
+
+def test_what_a_range_cannot_have_is_one_note() -> None:
+    graph = replace(launch(), kind=WorkloadKind.GRAPH, grid=None, counters=CounterMap({}))
+    (table,) = set_tables(evaluated(graph), SETS, ["launch"])
+    (note,) = [one for one in table.notes if "registers_per_thread" in one]
+    assert note.startswith("undefined: registers_per_thread, shared_bytes_per_block, block_size, grid_size")
+    assert "a graph has no such value" in note
+    assert "collect" not in note
+
+
+CONTRADICTION = Contradiction(
+    "FMAs", (("opcode", 1000.0), ("threads / 32", 1100.0)), "inst", 0.01, ("fma_share",)
+)
+
+
+def test_contradictions_are_notes_below_the_launches() -> None:
+    one, other = evaluated(launch(0, "a"), launch(1, "a"))
+    table = launch_table([one, replace(other, contradictions=(CONTRADICTION,))], SETS)
+    assert table.notes == (
+        "a #1: FMAs contradict one another: 1 kinst by opcode, 1.1 kinst by threads / 32 (9.1% apart, "
+        "1.0% allowed); invalid for it: fma_share",
+    )
+
+
+def test_contradictions_are_not_lost_in_an_aggregate() -> None:
+    one, other = evaluated(launch(0), launch(1))
+    groups = aggregate(
+        [one, replace(other, contradictions=(CONTRADICTION,))], SETS, "median", ["kernel"], ["duration"]
+    )
+    first, _ = aggregate_tables(groups, SETS, ["duration"], "median", ["kernel"])
+    assert any(
+        "a/r.ncu-rep:1: FMAs contradict one another: 1 kinst by opcode" in note for note in first.notes
+    )
+
+
+def test_the_json_tells_kind_device_process_and_contradictions_of_every_launch() -> None:
+    told = replace(launch(), device=Device(1, "0000:06:00", "GPU-1"), process=Process(7, "node", "app"))
+    (one,) = evaluated(told)
+    read = json.loads(
+        launches_json([replace(one, contradictions=(CONTRADICTION,)), *evaluated(launch(1))], [], "1")
+    )
+    first, second = read["launches"]
+    assert first["kind"] == "kernel"
+    assert first["device"] == {"index": 1, "pci": "0000:06:00", "uuid": "GPU-1"}
+    assert first["process"] == {"pid": 7, "host": "node", "executable": "app"}
+    assert first["contradictions"] == [
+        {
+            "what": "FMAs",
+            "readings": [{"by": "opcode", "value": 1000.0}, {"by": "threads / 32", "value": 1100.0}],
+            "unit": "inst",
+            "tolerance": 0.01,
+            "metrics": ["fma_share"],
+        }
+    ]
+    assert second["device"] == {"index": None, "pci": None, "uuid": None}
+    assert (second["process"], second["contradictions"]) == (None, [])
+
+
+def test_the_long_frame_tells_kind_device_and_process() -> None:
+    told = replace(launch(), kind=WorkloadKind.RANGE, device=Device(1), process=Process(7))
+    frame = long_frame(evaluated(told, launch(1)))
+    first, last = frame.iloc[0], frame.iloc[-1]
+    assert (first["kind"], first["device"], first["process"]) == ("range", "1", "7")
+    assert (last["kind"], last["device"], last["process"]) == ("kernel", "", "")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import perfkit
 from perfkit.analysis.rules import RuleSet
-from perfkit.commands.check import _sentences, _table
+from perfkit.commands.check import _sentences, _table, check
+from perfkit.errors import CheckFailedError, ConfigError, ReportError
 from perfkit.model import Finding, Rule, RuleOutcome
+
+CASES = Path(__file__).parents[2] / "data" / "cases"
 
 
 def finding(
@@ -55,3 +62,99 @@ def test_many_values_missing_for_one_reason_are_one_line() -> None:
     assert len(_sentences(lost[:3])) == 3
     none = [finding(rule, "k*", None, None, "no launch is called k*")]
     assert _sentences(none) == ["k*: registers_per_thread has no value: no launch is called k*"]
+
+
+def run(report: str, rules: Path, **options: Any) -> None:
+    check([str(CASES / report)], rules, **options)
+
+
+def test_a_baseline_of_two_shapes_passes_on_its_own_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = Path(shutil.copy(CASES / "rules_repeat.toml", tmp_path))
+    report = "same_name_two_shapes.ncu-rep"
+    with pytest.raises(CheckFailedError, match="there is no baseline yet"):
+        run(report, rules)
+    run(report, rules, update_baseline=True)
+    run(report, rules)
+    assert "4 checks of" in capsys.readouterr().err
+    # A doubled time of the launch that the old baseline forgot.
+    baseline = tmp_path / "baseline_repeat.json"
+    text = baseline.read_text()
+    assert '"duration": {"value": 5.7728e-05, "unit": "s"}' in text
+    baseline.write_text(text.replace("5.7728e-05", "2.8864e-05"))
+    with pytest.raises(CheckFailedError) as caught:
+        run(report, rules)
+    assert caught.value.message.startswith("1 of 4 checks")
+    where = f"work grid 65536x1x1 (cases/{report}:0)"
+    assert f"no slower: {where}: duration is 57.73 µs, required not above" in caught.value.message
+
+
+def test_what_a_percentage_is_compared_with_is_said_with_its_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        '[[rule]]\nmetric = "sm__warps_active.avg.pct_of_peak_sustained_active"\nop = ">="\nvalue = 90\n'
+    )
+    with pytest.raises(ConfigError, match="states no unit"):
+        run("same_name_two_shapes.ncu-rep", rules)
+    rules.write_text(rules.read_text() + 'unit = "%"\n')
+    with pytest.raises(CheckFailedError, match=r"is 74\.\d+ %, required >= 90 %"):
+        run("same_name_two_shapes.ncu-rep", rules)
+    capsys.readouterr()
+    with pytest.raises(CheckFailedError):
+        run("same_name_two_shapes.ncu-rep", rules, output_format="json")
+    document = json.loads(capsys.readouterr().out)
+    assert str(CASES / "same_name_two_shapes.ncu-rep:0") in json.dumps(document)
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """Two launches, of which the last one is cut."""
+    whole = (CASES / "same_name_two_shapes.ncu-rep").read_bytes()
+    path = tmp_path / "cut.ncu-rep"
+    path.write_bytes(whole[: len(whole) - 20_000])
+    return path
+
+
+RULES = '[[rule]]\nmetric = "registers_per_thread"\nop = "<="\nvalue = 255\n'
+
+
+def test_a_report_that_lost_launches_fails_unless_told_otherwise(
+    tmp_path: Path, damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(RULES)
+    with pytest.raises(CheckFailedError) as caught:
+        check([str(damaged)], rules)
+    assert f"every launch read: {damaged}: launches_lost is 1, required == 0" in caught.value.message
+    assert "--allow-lost" in caught.value.remedy
+    assert "launches_lost" in capsys.readouterr().out
+    check([str(damaged)], rules, allow_lost=True)
+    first, *_ = perfkit.check(damaged, rules)
+    assert (first.launch, first.measured, first.failed) == (str(damaged), 1.0, True)
+    assert not any(f.failed for f in perfkit.check(damaged, rules, allow_lost=True))
+
+
+def test_an_unreadable_report_fails_the_gate_and_the_others_are_checked(tmp_path: Path) -> None:
+    rules, empty = tmp_path / "rules.toml", tmp_path / "empty.ncu-rep"
+    rules.write_text(RULES)
+    empty.touch()
+    both = [str(empty), str(CASES / "same_name_two_shapes.ncu-rep")]
+    with pytest.raises(CheckFailedError, match="1 of 3 checks") as caught:
+        check(both, rules)
+    assert f"every launch read: {empty}" in caught.value.message
+    check(both, rules, allow_lost=True)
+    assert [f.failed for f in perfkit.check(both, rules)] == [True, False, False]
+    with pytest.raises(ReportError, match="is empty"):
+        check([str(empty)], rules)
+    with pytest.raises(ReportError, match="is empty"):
+        perfkit.check(empty, rules, allow_lost=True)
+
+
+def test_a_baseline_of_a_damaged_report_is_not_recorded(tmp_path: Path, damaged: Path) -> None:
+    rules = Path(shutil.copy(CASES / "rules_repeat.toml", tmp_path))
+    with pytest.raises(CheckFailedError, match="no baseline is recorded"):
+        check([str(damaged)], rules, update_baseline=True)
+    assert not (tmp_path / "baseline_repeat.json").exists()
