@@ -99,7 +99,8 @@ def _group(
         values = {name: _only_sums(value) for name, value in result.metrics.items()}
     else:
         values = {name: _reduced(name, [one.metrics[name] for one in used], function) for name in names}
-    return Group(key, Evaluated(first, values), len(used), left_out)
+    contradictions = tuple(found for one in used for found in one.contradictions)
+    return Group(key, Evaluated(first, values, contradictions), len(used), left_out)
 
 
 def _reduced(name: str, values: list[MetricValue], function: str) -> MetricValue:

@@ -87,9 +87,9 @@ def elasticity_of_readiness(before: Point, after: Point) -> float:
     return (_slope_ready(warps_a, ready_a) + _slope_ready(warps_b, ready_a)) / 2
 
 
-# Everything below is a function of x = W R with R = -ln(1 - r): the share of slots filled is 1 - exp(-x). Near
-# r = 1 the curve is as steep as one likes for W < 1, so a slope does not stand for a difference there;
-# differences are therefore taken exactly, from the ratio of what changed, and never from two rounded logarithms.
+# Everything below is a function of x = W R with R = -ln(1 - r): the share of slots filled is 1 - exp(-x).
+# Near r = 1 the curve is as steep as one likes for W < 1, so a slope does not stand for a difference there;
+# differences are therefore taken exactly, from the ratio of what changed, never from two rounded logarithms.
 
 _NEAR = 0.1  # ln: two x closer than this lose digits when their logarithms are subtracted
 _TINY = 1e-8  # 1 - exp(-x) is x (1 - x/2) below this, to the last digit
@@ -112,7 +112,7 @@ def _log_filled(warps: float, rate: float) -> float:
 
 
 def _grown(one: tuple[float, float], other: tuple[float, float], log_ratio: float) -> float:
-    """ln of what the share filled grows by from (W, R) `one` to `other`; `log_ratio` is ln of W R over W R."""
+    """ln of what the share filled grows by from (W, R) `one` to `other`; `log_ratio` is that of W R."""
     x = one[0] * one[1]
     if not abs(log_ratio) <= _NEAR or x > _FULL:
         return _log_filled(*other) - _log_filled(*one)

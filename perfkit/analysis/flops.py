@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perfkit.analysis.facts import counter, first
-from perfkit.model import Evaluated
+from perfkit.model import Evaluated, Status
 
 _OPERATIONS = {"ffma": 2, "fadd": 1, "fmul": 1}
 # Opcodes by FLOPs a thread: the packed ones of compute capability 10.x work on two values.
@@ -44,7 +44,7 @@ def counted_flops(item: Evaluated) -> CountedFlops | None:
 
 def _by_opcode(item: Evaluated) -> CountedFlops | None:
     held = item.launch.counters.get(_BY_OPCODE)
-    if held is None or not held.instances:
+    if held is None or not held.instances or held.status is Status.INVALID:
         return None
     total = sum(_OPCODES.get(str(opcode), 0) * count for opcode, count in held.instances)
     formula = f"{{{_BY_OPCODE}}}: 2 FFMA + FADD + FMUL, twice that for FFMA2, FADD2, FMUL2"

@@ -64,7 +64,7 @@ def together(launches: Sequence[Evaluated]) -> Evaluated:
         block=None,
         counters=_counters(launches, facts),
     )
-    return Evaluated(launch, metrics)
+    return Evaluated(launch, metrics, tuple(found for one in launches for found in one.contradictions))
 
 
 def by_call(launches: Sequence[Evaluated]) -> list[Evaluated]:
