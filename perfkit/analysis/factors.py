@@ -161,8 +161,7 @@ def _warps_and_readiness(both: evidence.Pair) -> tuple[Factor, ...]:
     a = (before.issue_rate, before.warps, before.readiness)
     b = (after.issue_rate, after.warps, after.readiness)
     by_warps, by_ready, by_correction = split.split_issue_rate(a, b)
-    k_before = a[0] / split.slots_filled(a[2], a[1])
-    k_after = b[0] / split.slots_filled(b[2], b[1])
+    k_before, k_after = correction(before), correction(after)
     return (
         Factor(
             "warps",
@@ -195,6 +194,13 @@ def _warps_and_readiness(both: evidence.Pair) -> tuple[Factor, ...]:
             note="what 1-(1-r)^W, with independent warps, does not say",
         ),
     )
+
+
+def correction(facts: Facts) -> float:
+    """k = issue rate / (1 - (1 - r)^W); NaN where the launch lacks one of the three."""
+    if not _positive(facts.issue_rate, facts.warps, facts.latency):
+        return math.nan
+    return math.exp(math.log(facts.issue_rate) - split.log_slots_filled(facts.readiness, facts.warps))
 
 
 def _occupancy(both: evidence.Pair, slope: float) -> tuple[Factor, ...]:

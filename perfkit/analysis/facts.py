@@ -205,9 +205,11 @@ def stalls_of(evaluated: Evaluated) -> dict[str, float]:
 
 
 def opcode_counts(launch: Launch) -> dict[str, float]:
-    """Warp instructions by opcode, {} where the report does not hold them."""
+    """Warp instructions by opcode; {} where the report does not hold them, or other counters contradict."""
     held = launch.counters.get(PER_OPCODE)
-    return {str(opcode): float(count) for opcode, count in held.instances} if held is not None else {}
+    if held is None or held.status is Status.INVALID:
+        return {}
+    return {str(opcode): float(count) for opcode, count in held.instances}
 
 
 def _classes(launch: Launch, total: float, opcodes_held: bool) -> dict[str, float]:

@@ -41,7 +41,7 @@ def counted_flops(item: Evaluated) -> CountedFlops | None:
 
 def _by_opcode(item: Evaluated) -> CountedFlops | None:
     held = item.launch.counters.get(_BY_OPCODE)
-    if held is None or not held.instances:
+    if held is None or not held.instances or held.status is Status.INVALID:
         return None
     total = sum(fp32_flops(str(opcode)) * count for opcode, count in held.instances)
     formula = f"{{{_BY_OPCODE}}}: 2 FFMA + FADD + FMUL, twice that for FFMA2, FADD2, FMUL2"

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
 
+from perfkit.analysis import consistency
 from perfkit.analysis.definitions import (
     Alternative,
     Bound,
@@ -118,15 +119,23 @@ class MetricSets:
         for set_name in self.sets if names is None else names:
             if set_name in self.sets:
                 chosen.update(dict.fromkeys(self.sets[set_name].also))
+        chosen.update(dict.fromkeys(consistency.counters()))
         return tuple(chosen)
 
     def evaluate(self, launch: Launch, names: Iterable[str] | None = None) -> Evaluated:
         """The metrics of these sets (all if None), or single metrics, on one launch.
 
-        Every metric gets a value or a status with a reason; nothing is left out.
+        Every metric gets a value or a status with a reason; nothing is left out. Where counters contradict
+        one another, what rests on the doubtful ones is invalid (consistency.py).
         """
-        evaluation = _Evaluation(launch, self._chip(launch.compute_capability))
-        return Evaluated(launch, {name: evaluation.value(name) for name in self.names(names)})
+        chip, wanted = self._chip(launch.compute_capability), self.names(names)
+        evaluation = _Evaluation(launch, chip)
+        read = {name: evaluation.value(name) for name in wanted}
+        broken = consistency.broken(launch, evaluation)
+        if not broken:
+            return Evaluated(launch, read)
+        other = _Evaluation(consistency.trusted(launch, broken), chip)
+        return consistency.settled(launch, broken, read, {name: other.value(name) for name in wanted})
 
     def chip_metrics(self, compute_capability: tuple[int, int]) -> Mapping[str, Metric]:
         """Every metric by name, as this chip defines it."""

@@ -7,7 +7,8 @@ timed.
 Formulas of the factors: analysis/metric_sets/issue.toml. A packed FMA (FFMA2 on compute capability 10.x
 and later) counts as two. Measured share, three ways: FMA lanes counted by ncu per elapsed cycle; FLOPs of
 the work model over ncu's own time and clock; FLOPs over the event timing of a bench run and the clock that
-ran there. A launch that does not close is reported with its residual.
+ran there. Each that is known decides whether the launch closes: the first shares its counters with the model,
+so that it alone shows little. A launch that does not close is reported with its residual.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from perfkit.analysis.consistency import describe
 from perfkit.analysis.definitions import load_devices
 from perfkit.analysis.facts import counter, first
 from perfkit.analysis.metrics import MetricSets, load_metric_sets
@@ -93,7 +95,8 @@ def check_launches(
 def _check(
     launch: Launch, sets: MetricSets, flops: float | None, timed: TimedShare | None, of_label: int
 ) -> PeakCheck:
-    metrics = sets.evaluate(launch, _METRICS).metrics
+    evaluated = sets.evaluate(launch, _METRICS)
+    launch, metrics = evaluated.launch, evaluated.metrics
     factors = _factors(metrics)
     numbers = {name: value.number for name, value in factors.items()}
     weight = metrics["fma_weight"].number
@@ -107,7 +110,7 @@ def _check(
     )
     counted = _known(metrics["share_of_peak"].number)
     work = _work_share(launch, metrics, flops)
-    closure, reason = _closure(launch, metrics, factors, full, counted, work)
+    closure, reason = _closure(launch, metrics, factors, full, counted, work, timed)
     if closure in (Closure.NO_SHARE, Closure.UNKNOWN):
         full = counted = work = timed = None
         two = None if closure is Closure.NO_SHARE else two
@@ -115,6 +118,9 @@ def _check(
         reason = _join(
             reason, f"one of {of_label} launches of {launch.label}: compared with ncu's count only"
         )
+    reason = _join(
+        reason, *(describe(one) for one in evaluated.contradictions if describe(one) not in reason)
+    )
     return PeakCheck(
         launch=launch.id,
         kernel=launch.label,
@@ -177,6 +183,7 @@ def _closure(
     full: float | None,
     counted: float | None,
     work: float | None,
+    timed: TimedShare | None,
 ) -> tuple[Closure, str]:
     if not launch.collected:
         return Closure.UNKNOWN, "the launch was not collected"
@@ -186,15 +193,60 @@ def _closure(
         return (Closure.NO_SHARE if _other_work(metrics) else Closure.UNKNOWN), share.reason
     if full is None:
         return Closure.UNKNOWN, _missing(factors)
+    if impossible := _impossible(metrics, factors, full, work):
+        return Closure.OPEN, impossible
     if counted is None and work is None:
         return Closure.UNKNOWN, share.reason or "nothing to compare with: ncu counted no FMAs"
     if full == 0 and counted == 0:
         return Closure.NO_SHARE, "no FP32 FMA was executed"
-    gaps = [abs(full - other) for other in (counted, work) if other is not None]
-    gap = max(gaps)
-    if gap <= CLOSES:
-        return Closure.CLOSES, ""
-    return (Closure.NEARLY if gap <= NEARLY else Closure.OPEN), _why_open(launch, full, counted, work)
+    gap = max(abs(full - other) for other in (counted, work) if other is not None)
+    why = _why_open(launch, full, counted, work) if gap > CLOSES else ""
+    if timed is not None and abs(full - timed.share) > TIMED:
+        return Closure.OPEN, _join(why, _why_untimed(full, timed))
+    if gap > CLOSES:
+        return (Closure.NEARLY if gap <= NEARLY else Closure.OPEN), why
+    return (Closure.NCU_ONLY if work is None and timed is None else Closure.CLOSES), ""
+
+
+def _impossible(
+    metrics: Mapping[str, MetricValue], factors: Mapping[str, MetricValue], full: float, work: float | None
+) -> str:
+    """Which of the values that the shares are made of cannot be, and why; "" where all can."""
+    used = [*factors.values(), metrics["share_of_peak"]]
+    if work is not None:
+        used += [metrics["duration"], metrics["sm_clock"]]
+    said = [
+        f"{_titled(one.name)} {_amount(one)}: {one.reason}" for one in used if one.status is Status.INVALID
+    ]
+    if full > 1 and not said:
+        said.append(f"the factors make {full:.1%} of peak, more than there is")
+    return _join(*said)
+
+
+def _titled(name: str) -> str:
+    return name.replace("_", " ").replace("fma", "FMA")
+
+
+def _amount(value: MetricValue) -> str:
+    return f"{value.number:.1%}" if value.unit == "fraction" else f"{value.number:.4g} {value.unit}".rstrip()
+
+
+def _why_untimed(full: float, timed: TimedShare) -> str:
+    """How far event timing is off, and what is known of it: both sides' caches, the launches' scatter."""
+    gap = full - timed.share
+    said = (
+        f"{abs(gap) * 100:.2f} points {'above' if gap > 0 else 'below'} event timing ({timed.share:.2%}, "
+        f"more than the {TIMED * 100:g} allowed)"
+    )
+    if timed.profiled and timed.cache != timed.profiled:
+        said += f"; timed with {timed.cache} caches, profiled with {timed.profiled} ones"
+    if timed.low is None or timed.high is None:
+        return said
+    where = "within" if timed.holds(full) else "outside"
+    return (
+        f"{said}; {where} the 5th to 95th percentile of the timed launches "
+        f"({timed.low:.2%} to {timed.high:.2%}), and ncu measured one launch"
+    )
 
 
 def _other_work(metrics: Mapping[str, MetricValue]) -> bool:
@@ -204,11 +256,7 @@ def _other_work(metrics: Mapping[str, MetricValue]) -> bool:
 
 
 def _missing(factors: Mapping[str, MetricValue]) -> str:
-    names = [
-        name.replace("_", " ").replace("fma", "FMA")
-        for name, value in factors.items()
-        if math.isnan(value.number)
-    ]
+    names = [_titled(name) for name, value in factors.items() if math.isnan(value.number)]
     return f"missing: {', '.join(names)} (the notes name the counters)"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from perfkit.analysis.identity import report_names
-from perfkit.analysis.peak_model import TIMED
 from perfkit.analysis.timings import COLD, HOT
 from perfkit.model import Cell, Column, LaunchId, MetricValue, Status, Table
 from perfkit.model.peak import Closure, PeakCheck
@@ -179,12 +178,13 @@ def _where(check: PeakCheck, names: Mapping[str, str]) -> str:
 
 
 def _factor(value: MetricValue) -> Cell:
-    return Cell(value.value, value.status, note=value.reason if value.value is None else "")
+    told = value.value is None or value.status is Status.INVALID
+    return Cell(value.value, value.status, note=value.reason if told else "")
 
 
 def _share(value: float | None, check: PeakCheck) -> Cell:
     if value is not None:
-        return Cell(value)
+        return Cell(value, Status.INVALID if value > 1 else Status.OK)
     return Cell(None, Status.UNDEFINED if check.closure is Closure.NO_SHARE else Status.NOT_COLLECTED)
 
 
@@ -201,7 +201,7 @@ def _notes(checks: Sequence[PeakCheck], names: Mapping[str, str]) -> list[str]:
 
 
 def _timing_notes(checks: Sequence[PeakCheck]) -> Iterator[str]:
-    """With which caches launches were timed, and which of them are off by more than a point: once a kind."""
+    """With which caches launches were timed, once a kind; which are off is in their reasons."""
     kinds: dict[tuple[str, str], list[PeakCheck]] = {}
     for check in checks:
         if check.timing is not None and check.timed is not None:
@@ -210,28 +210,10 @@ def _timing_notes(checks: Sequence[PeakCheck]) -> Iterator[str]:
         alike = "as under ncu" if cache == profiled else _UNLIKE.get((cache, profiled), "")
         some = f" ({len(those)} launches)" if len(kinds) > 1 else ""
         yield f"timed {cache}{some}: {_HOW[cache]}{alike and ', '}{alike}"
-        far = [check for check in those if abs(check.timed_residual or 0.0) > TIMED]
-        if far:
-            gaps = sorted(abs(check.timed_residual or 0.0) * 100 for check in far)
-            span = " to ".join(dict.fromkeys(f"{gap:.1f}" for gap in (gaps[0], gaps[-1])))
-            yield f"timed {cache}, more than 1 point off ({span}): {_by_problem(far)}"
-        scattered = [c for c in far if c.timing is not None and c.full is not None and c.timing.holds(c.full)]
-        if scattered:
-            yield (
-                f"of these {_by_problem(scattered)}: within the 5th and 95th percentile of the timed "
-                "launches; ncu measured one launch"
-            )
 
 
 def _called(check: PeakCheck) -> str:
     return f"{check.kernel} {check.problem}".rstrip()
-
-
-def _by_problem(checks: Sequence[PeakCheck]) -> str:
-    problems: dict[str, list[str]] = {}
-    for check in checks:
-        problems.setdefault(check.problem, []).append(check.kernel)
-    return "; ".join(f"{', '.join(kernels)} at {problem}" for problem, kernels in problems.items())
 
 
 def _listed(where: Sequence[str]) -> str:

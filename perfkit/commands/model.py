@@ -32,7 +32,12 @@ def model(
         typer.Option("-n", help="Only problem size n, repeatable, where a run holds several."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 where a launch does not close within 0.5 points.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Exit 1 where a launch does not close: over 0.5 points off ncu's count or the work "
+            "model, or over 1 point off event timing.",
+        ),
     ] = False,
     jobs: Annotated[int, typer.Option(help="Reports read at a time.")] = 1,
     output_format: Annotated[
@@ -166,6 +171,6 @@ def _fail_on_open(checks: Sequence[PeakCheck]) -> None:
         named = ", ".join(f"{check.kernel} ({check.launch})" for check in failed[:5])
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
         raise CheckFailedError(
-            f"the model does not close within 0.5 points: {named}{more}",
+            f"the model does not close: {named}{more}",
             "The table names the residual and what the counters say about it.",
         )

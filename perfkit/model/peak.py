@@ -9,10 +9,16 @@ from perfkit.model.values import LaunchId, MetricValue
 
 
 class Closure(StrEnum):
-    """Whether the full model meets what it is compared with."""
+    """Whether the full model meets all that it can be compared with (docs/timing.md)."""
 
-    CLOSES = "closes"  # within 0.1 point
-    NEARLY = "within 0.5"  # points
+    # Within 0.1 point of ncu's count and of the work model, and 1 point of event timing; one of the last two
+    # is known.
+    CLOSES = "closes"
+    # Within 0.1 point of ncu's count; neither the work nor an event timing is known.
+    NCU_ONLY = "closes by ncu only"
+    # Between 0.1 and 0.5 points off ncu's count or the work model.
+    NEARLY = "within 0.5"
+    # Further off one of them, or it rests on counters that cannot be right.
     OPEN = "does not close"
     NO_SHARE = "no FP32 share"  # the work is not scalar FP32
     UNKNOWN = "cannot tell"  # a counter is missing

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfkit.analysis.decomposition import (
     elasticity_of_readiness,
     elasticity_of_warps,
     log_mean,
+    log_slots_filled,
     slots_filled,
     split_issue_rate,
     split_product,
@@ -23,9 +24,13 @@ Point = tuple[float, float, float]  # issue rate, warps, readiness
 positive = st.floats(1e-9, 1e12)
 part = st.one_of(st.just(0.0), positive)
 parts = st.lists(part, min_size=1, max_size=8).filter(lambda values: sum(values) > 0)
-issue = st.floats(1e-4, 1.0)
-warps = st.floats(0.01, 16.0)
-readiness = st.floats(1e-4, 1.0)
+# Far beyond what a launch can show: one warp in a thousand launches, a hundred million warps, r as near to 0
+# and to 1 as a float comes.
+issue = st.floats(1e-12, 1.0)
+warps = st.one_of(st.floats(0.01, 16.0), st.floats(1e-200, 1e8))
+readiness = st.one_of(
+    st.floats(1e-4, 1.0), st.floats(1e-300, 1.0), st.floats(0, 1e-9).map(lambda short: 1.0 - short)
+)
 point = st.tuples(issue, warps, readiness)
 
 
@@ -68,10 +73,17 @@ def test_split_sum_gives_the_closed_form_of_lmdi() -> None:
     assert split_sum({"x": 4}, {"x": 4, "new": 4}) == pytest.approx({"x": 0.0, "new": math.log(2)})
 
 
+@example((1.0, 1.0, 1.0), (1.0, 0.5, 1 - 1e-16))
+@example((1.0, 0.01, 1 - 2**-53), (1.0, 0.01, 1 - 2**-52))
+@example((1.0, 1e-200, 1e-300), (1e-12, 1e8, 1.0))
+@example((0.5, 4.0, 0.25), (0.5, 4.0, 0.25 * (1 + 2**-52)))
+@example((0.5, 4.0, 0.25), (0.5, 4.0 * (1 + 2**-52), 0.25))
 @given(point, point)
 def test_split_issue_rate_adds_up_and_is_antisymmetric(a: Point, b: Point) -> None:
     forward, backward = split_issue_rate(a, b), split_issue_rate(b, a)
     assert sum(forward) == pytest.approx(math.log(b[0] / a[0]), abs=1e-9)
+    k_a, k_b = (math.log(i) - log_slots_filled(r, w) for i, w, r in (a, b))
+    assert forward[2] == pytest.approx(k_b - k_a, abs=1e-9)
     for one, other in zip(forward, backward, strict=True):
         assert one == pytest.approx(-other, abs=1e-9)
 
@@ -80,14 +92,26 @@ def test_split_issue_rate_adds_up_and_is_antisymmetric(a: Point, b: Point) -> No
 def test_split_issue_rate_blames_only_what_changed(i: float, w: float, r: float, w2: float) -> None:
     by_warps, by_ready, _ = split_issue_rate((i, w, r), (i, w2, r))
     assert by_ready == pytest.approx(0.0, abs=1e-12)
-    assert by_warps == pytest.approx(math.log(slots_filled(r, w2) / slots_filled(r, w)), abs=1e-9)
+    assert by_warps == pytest.approx(log_slots_filled(r, w2) - log_slots_filled(r, w), abs=1e-9)
 
 
+@example((1.0, 1.0, 1.0), (1.0, 0.5, 1 - 1e-16))
+@example((1.0, 0.01, 1 - 2**-53), (1.0, 0.01, 1 - 2**-52))
+@example((1.0, 1e-200, 1e-300), (1e-12, 1e8, 1.0))
+@example((0.5, 4.0, 0.25), (0.5, 4.0, 0.25 * (1 + 2**-52)))
+@example((0.5, 4.0, 0.25), (0.5, 4.0 * (1 + 2**-52), 0.25))
 @given(point, point)
 def test_elasticities_carry_the_shares(a: Point, b: Point) -> None:
     by_warps, by_ready, _ = split_issue_rate(a, b)
-    assert elasticity_of_warps(a, b) * math.log(b[1] / a[1]) == pytest.approx(by_warps, abs=1e-9)
-    assert elasticity_of_readiness(a, b) * math.log(b[2] / a[2]) == pytest.approx(by_ready, abs=1e-9)
+    in_warps, in_ready = exact_log_ratio(b[1], a[1]), exact_log_ratio(b[2], a[2])
+    assert elasticity_of_warps(a, b) * in_warps == pytest.approx(by_warps, abs=1e-9)
+    assert elasticity_of_readiness(a, b) * in_ready == pytest.approx(by_ready, abs=1e-9)
+
+
+def exact_log_ratio(above: float, below: float) -> float:
+    """ln(above / below) without the rounding of the quotient: neighbouring floats have a ratio too."""
+    near = abs(above - below) < below / 2
+    return math.log1p((above - below) / below) if near else math.log(above) - math.log(below)
 
 
 @given(st.floats(0.01, 0.9), st.floats(1, 16))
@@ -103,6 +127,12 @@ def test_slots_filled_is_the_probability_that_not_all_warps_wait() -> None:
     assert slots_filled(0.25, 2) == pytest.approx(1 - 0.75**2)
     assert slots_filled(1.0, 3) == 1.0
     assert slots_filled(1e-12, 1) == pytest.approx(1e-12)
+
+
+@given(st.floats(1e-6, 1.0), st.floats(0.01, 100.0))
+def test_the_logarithm_of_slots_filled_is_that(r: float, w: float) -> None:
+    assert math.exp(log_slots_filled(r, w)) == pytest.approx(slots_filled(r, w), rel=1e-12)
+    assert log_slots_filled(1e-300, 1e-200) == pytest.approx(-500 * math.log(10))
 
 
 @given(st.lists(st.floats(1e-6, 2.0), min_size=1, max_size=6))

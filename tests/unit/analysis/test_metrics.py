@@ -259,19 +259,25 @@ def test_lanes_come_from_the_report_where_it_says() -> None:
         ({"HGMMA": 5.0, "FFMA": 60.0}, "tensor-core"),
         ({"HMMA": 1.0, "FFMA": 60.0}, "tensor-core"),
         ({"UTCHMMA": 1.0}, "tensor-core"),
-        ({"DFMA": 61.0, "FFMA": 60.0}, "FP64"),
-        ({"HFMA2": 50.0, "HMUL2": 20.0, "FFMA": 60.0}, "half-precision"),
+        ({"DFMA": 41.0, "FFMA": 39.0}, "FP64"),
+        ({"HFMA2": 25.0, "HMUL2": 20.0, "FFMA": 30.0}, "half-precision"),
     ],
 )
 def test_other_work_gets_no_fp32_share(opcodes: dict[str, float], words: str) -> None:
     for name in ("share_of_peak", "model_share_of_peak"):
-        found = value(name, {**PEAK, OPCODES: opcodes})
+        counters = {
+            **PEAK,
+            OPCODES: {"NOP": PEAK["smsp__inst_executed.sum"] - sum(opcodes.values()), **opcodes},
+        }
+        counters["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] = 32 * opcodes.get("FFMA", 0.0)
+        found = value(name, counters)
         assert (found.value, found.status) == (None, Status.UNDEFINED)
         assert words in found.reason
 
 
 def test_a_few_half_moves_are_no_half_work() -> None:
-    assert value("share_of_peak", {**PEAK, OPCODES: {"FFMA": 60.0, "HFMA2": 3.0}}).status is Status.OK
+    opcodes = {"FFMA": 60.0, "HFMA2": 3.0, "LDS": 17.0}
+    assert value("share_of_peak", {**PEAK, OPCODES: opcodes}).status is Status.OK
 
 
 def test_next_to_no_fmas_and_no_word_of_the_tensor_cores() -> None:

@@ -104,14 +104,52 @@ def test_work_that_the_counters_do_not_show_does_not_close() -> None:
     assert "fewer FMAs were counted than the work model has" in check.reason
 
 
-@pytest.mark.parametrize("share", [0.680, 0.60])
-def test_event_timing_is_compared(share: float) -> None:
+@pytest.mark.parametrize(
+    ("share", "closure"),
+    [(0.680, Closure.CLOSES), (0.6939, Closure.CLOSES), (0.6945, Closure.OPEN), (0.60, Closure.OPEN)],
+)
+def test_event_timing_decides(share: float, closure: Closure) -> None:
     timing = TimedShare(share, "cold", "cold", "run")
     check = _one(_counters(), timed={("k8", "n=4096"): timing})
     assert check.timed_residual == pytest.approx(0.8 * 0.9 * 0.95 - share)
     assert check.timing == timing
-    assert check.closure is Closure.CLOSES, "the counters close; the timing is another measurement"
-    assert check.reason == ""
+    assert check.closure is closure
+    assert ("event timing" in check.reason) == (closure is Closure.OPEN)
+
+
+def test_without_work_and_timing_it_closes_by_ncu_only() -> None:
+    counters = _counters()
+    assert _one(counters).closure is Closure.NCU_ONLY
+    assert _one(counters, flops={("k8", "n=4096"): _work(counters)}).closure is Closure.CLOSES
+
+
+def test_what_is_known_of_a_timing_that_is_off_is_said() -> None:
+    timing = TimedShare(0.66, "hot", "cold", "run", 0.65, 0.69)
+    check = _one(_counters(), timed={("k8", "n=4096"): timing})
+    assert check.closure is Closure.OPEN, "scatter and caches are reasons, and no excuse"
+    assert check.reason == (
+        "2.40 points above event timing (66.00%, more than the 1 allowed); timed with hot caches, profiled "
+        "with cold ones; within the 5th to 95th percentile of the timed launches (65.00% to 69.00%), and ncu "
+        "measured one launch"
+    )
+
+
+def test_a_factor_that_cannot_be_does_not_close() -> None:
+    counters = _counters(active=1.0)
+    counters["smsp__cycles_active.sum"] *= 1.04
+    counters["smsp__issue_active.sum"] *= 1.04  # the product still meets ncu's count
+    check = _one(counters, flops={("k8", "n=4096"): _work(counters)})
+    assert check.closure is Closure.OPEN
+    assert check.reason.startswith("active fraction 104.0%: outside its possible range 0 to 1")
+
+
+def test_time_and_cycles_that_contradict_one_another_do_not_close() -> None:
+    counters = _counters()
+    counters["smsp__cycles_elapsed.avg"] = counters["smsp__cycles_elapsed.sum"] / SMSPS
+    counters["gpu__time_duration.sum"] *= 2
+    check = _one(counters, flops={("k8", "n=4096"): _work(counters) * 2})
+    assert check.closure is Closure.OPEN
+    assert "elapsed cycles: 20,000,000 duration x SM clock, 10,000,000 counted" in check.reason
 
 
 def test_several_launches_of_a_library_call_are_not_compared_with_its_whole_work() -> None:
@@ -121,7 +159,7 @@ def test_several_launches_of_a_library_call_are_not_compared_with_its_whole_work
     checks = check_launches(launches, SETS, flops={("cublas", "n=4096"): 1.0}, timed=timed)
     for check in checks:
         assert (check.work, check.timed, check.timing) == (None, None, None)
-        assert check.closure is Closure.CLOSES
+        assert check.closure is Closure.NCU_ONLY
         assert "one of 2 launches" in check.reason
 
 
@@ -158,7 +196,7 @@ def test_tensor_work_has_no_share_and_unknown_work_cannot_be_told() -> None:
     counters = _counters(fma=0.01)
     unknown = {name: value for name, value in counters.items() if "tensor" not in name}
     tensor = {**counters, "sm__inst_executed_pipe_tensor.sum": 1e6}
-    assert _one(counters).closure is Closure.CLOSES
+    assert _one(counters).closure is Closure.NCU_ONLY
     assert _one(tensor).closure is Closure.NO_SHARE
     assert _one(unknown).closure is Closure.UNKNOWN
     assert "sm__inst_executed_pipe_tensor.sum" in _one(unknown).reason
@@ -186,7 +224,7 @@ def test_a_packed_fma_counts_two(packed: float) -> None:
         counters={**launch.counters, "sass__inst_executed_per_opcode": total},
     )
     (check,) = check_launches([launch], SETS)
-    assert check.closure is Closure.CLOSES
+    assert check.closure is Closure.NCU_ONLY
     assert check.full == pytest.approx(0.4 * 0.9 * (1 + packed) * 0.9)
     assert check.two_factor == pytest.approx(0.4 * 0.9), "the share of instructions, as the article has it"
 

@@ -176,13 +176,6 @@ def test_the_caches_of_a_timing_are_said_once_a_kind() -> None:
     assert [row[index].value for row in table.rows] == ["cold", "hot", "hot", "hot"]
     assert table.notes[0] == "timed cold (1 launches): caches flushed before each launch, as under ncu"
     assert table.notes[1].startswith("timed hot (3 launches): launches back to back, where ncu flushed them")
-    assert table.notes[2:] == ("timed hot, more than 1 point off (5.7 to 10.7): k3 at n=4096; k4 at n=1024",)
-    scattered = dataclasses.replace(hot, low=0.69, high=0.71)
-    far = [_check(kernel=k, timed=0.69, timing=t) for k, t in (("k5", hot), ("k6", scattered))]
-    assert peak_table(far).notes[1:] == (
-        "timed hot, more than 1 point off (1.7): k5, k6 at n=4096",
-        "of these k6 at n=4096: within the 5th and 95th percentile of the timed launches; ncu measured one "
-        "launch",
-    )
+    assert len(table.notes) == 2, "which launches are off is said in their own reasons"
     (alone,) = (peak_table(checks[:1]).notes,)
     assert alone == ("timed cold: caches flushed before each launch, as under ncu",)

@@ -79,10 +79,21 @@ def test_strict_names_what_does_not_close() -> None:
 
 @pytest.mark.skipif(not recorded_root().is_dir(), reason="this checkout has no recorded run")
 def test_the_recorded_ladder_closes(capsys: pytest.CaptureFixture[str]) -> None:
-    model.model(["recorded"], strict=True, kernel="", jobs=1, output_format="csv", output=None)
+    """All but cuBLAS at 1024, 2.33 points off its event timing: more than its launches scatter."""
+    with pytest.raises(CheckFailedError, match=r"does not close: cublas \(.*profile.ncu-rep:9\)$"):
+        model.model(["recorded"], strict=True, kernel="", jobs=1, output_format="csv", output=None)
     shown = capsys.readouterr()
-    assert "does not close" not in shown.out
-    assert shown.out.count("closes") >= 20
+    assert shown.out.count("does not close") == 1
+    assert shown.out.count("closes") == 29
+    model.model(["recorded"], strict=True, kernel="^k", jobs=1, output_format="csv", output=None)
+
+
+@pytest.mark.skipif(not recorded_root().is_dir(), reason="this checkout has no recorded run")
+def test_a_bare_report_closes_by_ncu_only(capsys: pytest.CaptureFixture[str]) -> None:
+    (report,) = recorded_root().glob("*_profile/*.ncu-rep")
+    model.model([str(report)], strict=True, kernel="^k8$", jobs=1, output_format="json", output=None)
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert {row["verdict"]["value"] for row in table["rows"]} == {"closes by ncu only"}
 
 
 def test_only_the_sizes_asked_for() -> None:
