@@ -138,7 +138,9 @@ def _group(
     else:
         values = {name: _reduced(name, [one.metrics[name] for one in used], function) for name in names}
     contradicting = tuple(one for one in used if one.contradictions)
-    return Group(key, Evaluated(first, values), len(used), left_out, contradicting=contradicting)
+    contradictions = tuple(found for one in contradicting for found in one.contradictions)
+    aggregate = Evaluated(first, values, contradictions)
+    return Group(key, aggregate, len(used), left_out, contradicting=contradicting)
 
 
 def _reduced(name: str, values: list[MetricValue], function: str) -> MetricValue:

@@ -93,9 +93,11 @@ value = 2.6
     told = "registers_per_thread is 51, to be compared with the baseline: there is no baseline yet"
     assert told in before.stderr
     assert perfkit("check", report, "--rules", rules, "--update-baseline").returncode == 0
-    assert json.loads((tmp_path / "base.json").read_text())["values"] == {
-        "naive_gemm": {"registers_per_thread": 51.0}
-    }
+    recorded = json.loads((tmp_path / "base.json").read_text())["launches"]
+    assert [(one["kernel"], one["values"]["registers_per_thread"]["value"]) for one in recorded] == [
+        ("naive_gemm", 51.0),
+        ("naive_gemm", 51.0),
+    ]
     assert perfkit("check", report, "--rules", rules).returncode == 0
     rules.write_text(rules.read_text().replace("2.6", "2.4"))
     after = perfkit("check", report, "--rules", rules, "--format", "json")
