@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import Facts
-from perfkit.model import Evaluated, Evidence
+from perfkit.model import Evaluated, Evidence, Status
 
 TITLES = {
     "sectors_per_load": "sectors per global load",
@@ -94,7 +94,14 @@ def metric_evidence(a: Evaluated, b: Evaluated, name: str) -> Evidence:
     """A metric of both launches as evidence."""
     metric = a.metrics.get(name) or b.metrics.get(name)
     unit = metric.unit if metric is not None else ""
-    return Evidence(name, TITLES.get(name, name.replace("_", " ")), _value(a, name), _value(b, name), unit)
+    title = TITLES.get(name, name.replace("_", " "))
+    return Evidence(name, title, _value(a, name), _value(b, name), unit, valid(a, name) and valid(b, name))
+
+
+def valid(evaluated: Evaluated, name: str) -> bool:
+    """Whether a metric is in its possible range and not contradicted; also where it is not there at all."""
+    metric = evaluated.metrics.get(name)
+    return metric is None or metric.status is not Status.INVALID
 
 
 def _value(evaluated: Evaluated, name: str) -> float | str | None:
