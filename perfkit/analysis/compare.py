@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 from perfkit.analysis import opcode_classes as opcodes
+from perfkit.analysis.consistency import describe
 from perfkit.analysis.facts import counter, facts_of, opcode_counts
 from perfkit.analysis.identity import device_text, same_device, shape
 from perfkit.errors import NotComparableError
-from perfkit.model import Evaluated, Verdict, VerdictKind, WallClock, WorkloadKind
+from perfkit.model import Evaluated, Status, Verdict, VerdictKind, WallClock, WorkloadKind
 
 # A difference below this is no difference to anyone, however sure (the floor of `perfkit bench` as well).
 FLOOR = 0.005
@@ -195,10 +196,13 @@ def _warnings(a: Evaluated, b: Evaluated) -> list[str]:
         )
     found += [text for side in (a, b) for text in _passes_apart(side)]
     for side in (a, b):
+        found += contradicted(side)
         found += [
             f"{_name(side)}: {name} is outside its possible range ({metric.number:.4g})"
             for name, metric in side.metrics.items()
-            if metric.status == "invalid" and name in ("issue_rate", "active_fraction", "achieved_occupancy")
+            if metric.status is Status.INVALID
+            and name in ("issue_rate", "active_fraction", "achieved_occupancy")
+            and not any(name in one.metrics for one in side.contradictions)
         ]
     return found
 
@@ -234,6 +238,31 @@ def _shapes(a: Evaluated, b: Evaluated) -> str:
             "is another, and with it the time, whatever the code"
         )
     return f"one function launched in two ways: A {said[0]}, B {said[1]}; {meaning}"
+
+
+def contradicted(side: Evaluated) -> list[str]:
+    """What the counters of a launch say in two ways, once each."""
+    return [
+        f"{_name(side)}: its counters contradict one another ({describe(one)}); "
+        + (f"invalid: {_few(one.metrics)}" if one.metrics else "other counters answer instead")
+        for one in side.contradictions
+    ]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+def undecided(sides: Sequence[Evaluated]) -> str:
+    """Why neither time nor cycles of these launches can be trusted, "" where both can: no verdict comes from
+    what contradicts itself.
+    """
+    for side in sides:
+        for name in ("duration", "sm_clock"):
+            held = side.metrics.get(name)
+            if held is not None and held.status is Status.INVALID:
+                return f"{_name(side)}, {name.replace('_', ' ')} {held.reason}"
+    return ""
 
 
 def _passes_apart(side: Evaluated) -> list[str]:

@@ -89,13 +89,17 @@ class Pair:
 
 
 def metric_evidence(a: Evaluated, b: Evaluated, name: str) -> Evidence:
-    """A metric of both launches as evidence. The title says where a value cannot be right."""
-    held = [one.metrics[name] for one in (a, b) if name in one.metrics]
-    unit = held[0].unit if held else ""
+    """A metric of both launches as evidence."""
+    metric = a.metrics.get(name) or b.metrics.get(name)
+    unit = metric.unit if metric is not None else ""
     title = TITLES.get(name, name.replace("_", " "))
-    doubt = next((one.reason for one in held if one.status is Status.INVALID), "")
-    title = f"{title} (invalid: {doubt})" if doubt else title
-    return Evidence(name, title, _value(a, name), _value(b, name), unit)
+    return Evidence(name, title, _value(a, name), _value(b, name), unit, valid(a, name) and valid(b, name))
+
+
+def valid(evaluated: Evaluated, name: str) -> bool:
+    """Whether a metric is in its possible range and not contradicted; also where it is not there at all."""
+    metric = evaluated.metrics.get(name)
+    return metric is None or metric.status is not Status.INVALID
 
 
 def _value(evaluated: Evaluated, name: str) -> float | str | None:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from perfkit.analysis import compare, decomposition, evidence, factors, sentences
+from perfkit.analysis import compare, decomposition, evidence, factors, peak_model, sentences
 from perfkit.analysis import opcode_classes as opcodes
-from perfkit.analysis.facts import facts_of, facts_of_pair
+from perfkit.analysis.facts import Facts, facts_of, facts_of_pair
+from perfkit.analysis.predict import SCHEDULERS
 from perfkit.errors import UsageError
 from perfkit.model import (
     Comparison,
@@ -19,6 +20,9 @@ from perfkit.model import (
     Factor,
     PeakLoss,
     Side,
+    Status,
+    Verdict,
+    VerdictKind,
     WallClock,
     Waterfall,
     WaterfallStep,
@@ -57,6 +61,8 @@ def explain(
     )
     if wall_clock is not None and work_ratio == 1:
         verdict = compare.with_timings(verdict, log_ratio, wall_clock)
+    if doubt := compare.undecided((*a, *b)):
+        verdict = Verdict(VerdictKind.AMBIGUOUS, f"{doubt}; {verdict.reason}")
     found = factors.factors(one, other, before, after, work_ratio)
     side_a, side_b = _apart(_side(one, len(a)), _side(other, len(b)), origin_a, origin_b)
     result = Comparison(
@@ -70,6 +76,7 @@ def explain(
         warnings=warnings,
         work_ratio=work_ratio,
         wall_clock=wall_clock,
+        checks=factors.self_checks(before, after),
     )
     return replace(result, sentences=sentences.of_comparison(result))
 
@@ -127,44 +134,35 @@ def _apart(
 def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
     """Where the share of FP32 peak that A does not reach went: losses and share add up to 1.
 
-    share = issue rate x FMA share x active x lanes x predicated-on lanes, against 1 for each (every slot
-    an FMA). The loss 1 - share is split over them with logarithmic-mean weights, the issue rate's over the
-    stall reasons and the FMA share's over the classes of the other instructions. Raises UsageError where
-    the counters do not give a share, NotComparableError for a range or graph.
+    share = (issue rate x FMA share x slots that an FMA fills) x active x predicated-on lanes, against 1 for
+    each. The loss 1 - share is split over the three with logarithmic-mean weights; that of the slots between
+    empty ones and those of other instructions in proportion to -ln(issue rate) and -ln(FMA share), then over
+    the stall reasons and the classes of the other instructions. Raises UsageError where the counters do not
+    give a share, or give one that cannot be, NotComparableError for a range or graph.
     """
     compare.refuse_workloads(*a)
     one = compare.median_launch(a)
     share = one.number("share_of_peak")
     facts = facts_of(one)
-    if not share > 0:
-        held = one.metrics.get("share_of_peak")
-        reason = "its counters do not give one"
-        if share == 0:
-            reason = "it executes no FP32 FMA, so the share is 0"
-        elif held is not None and held.reason:
-            reason = held.reason
-        raise UsageError(
-            f"{one.launch.label} ({one.launch.id}) has no share of FP32 peak to explain: {reason}",
-            "`perfkit show` says for each counter whether the report holds it and what would collect it.",
-        )
-    parts = {
-        "issue_rate": facts.issue_rate,
-        "fma_share": one.number("fma_share"),
-        "active": facts.active,
-    }
-    lacking = [name for name, value in parts.items() if not value > 0]
-    if lacking:
-        raise UsageError(
-            f"{one.launch.label} ({one.launch.id}): the report lacks {', '.join(lacking)}",
-            "Profile it with `perfkit profile`, which collects them.",
-        )
-    # Lanes and predication: what the measured share says beyond the three, so that the tree meets the share.
-    parts["lanes"] = share / math.prod(parts.values())
-    losses = decomposition.split_product(parts)
+    _refuse_alone(one, facts)
+    issue_rate, fma_share = facts.issue_rate, one.number("fma_share")
+    # What the measured share says beyond these: lanes predicated off, and FMAs that fill more than a slot.
+    beyond = share / (issue_rate * fma_share * facts.active)
+    lanes = peak_model.fp32_lanes_per_sm(one.launch.compute_capability)
+    fma_slots = max(1.0, 32 * SCHEDULERS / lanes if lanes else 1.0, beyond)
+    losses = decomposition.split_product(
+        {
+            "slots": issue_rate * fma_share * fma_slots,
+            "active": facts.active,
+            "lanes": beyond / fma_slots,
+        }
+    )
+    empty, others = -math.log(issue_rate), -math.log(fma_share)
+    to_empty = empty / (empty + others) if empty + others > 0 else 0.0
     both = evidence.Pair(one, one, facts, facts)
     tree = (
-        _lost_slots(both, losses["issue_rate"]),
-        _lost_to_others(both, parts["fma_share"], losses["fma_share"]),
+        _lost_slots(both, losses["slots"] * to_empty),
+        _lost_to_others(both, fma_share, losses["slots"] * (1 - to_empty)),
         Factor(
             "active",
             "active fraction",
@@ -179,11 +177,10 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
             "lanes",
             "lanes",
             1.0,
-            parts["lanes"],
+            beyond / fma_slots,
             "fraction",
             losses["lanes"],
-            note="lanes predicated off; negative where an FMA takes two cycles of its pipe: half the slots "
-            "then fill it",
+            note="lanes of FMAs predicated off",
         ),
     )
     ranked = factors.ordered(tree)
@@ -194,8 +191,42 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
         losses=ranked,
         residual=1.0 - share - sum(loss.contribution for loss in ranked),
         sentences=(),
+        warnings=tuple(compare.contradicted(one)),
+        fma_slots=fma_slots,
     )
     return replace(result, sentences=sentences.of_loss(result))
+
+
+def _refuse_alone(one: Evaluated, facts: Facts) -> None:
+    """Raise UsageError where a launch has no share of peak to split, or its parts cannot be right."""
+    share = one.number("share_of_peak")
+    name = f"{one.launch.label} ({one.launch.id})"
+    if not share > 0:
+        held = one.metrics.get("share_of_peak")
+        reason = "its counters do not give one"
+        if share == 0:
+            reason = "it executes no FP32 FMA, so the share is 0"
+        elif held is not None and held.reason:
+            reason = held.reason
+        raise UsageError(
+            f"{name} has no share of FP32 peak to explain: {reason}",
+            "`perfkit show` says for each counter whether the report holds it and what would collect it.",
+        )
+    parts = {"issue_rate": facts.issue_rate, "fma_share": one.number("fma_share"), "active": facts.active}
+    lacking = [part for part, value in parts.items() if not value > 0]
+    if lacking:
+        raise UsageError(
+            f"{name}: the report lacks {', '.join(lacking)}",
+            "Profile it with `perfkit profile`, which collects them.",
+        )
+    for metric in ("share_of_peak", "issue_rate", "fma_share", "active_fraction"):
+        held = one.metrics.get(metric)
+        if held is not None and held.status is Status.INVALID:
+            raise UsageError(
+                f"{name}: its share of FP32 peak cannot be split, since {metric.replace('_', ' ')} reads "
+                f"{held.number:.1%}: {held.reason}",
+                "Profile it again with nothing else on the GPU; `perfkit show` has its counters.",
+            )
 
 
 def _lost_slots(both: evidence.Pair, loss: float) -> Factor:

@@ -22,7 +22,7 @@ from perfkit.analysis import decomposition as split
 from perfkit.analysis import evidence
 from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.facts import Facts
-from perfkit.model import Evaluated, Factor
+from perfkit.model import Evaluated, Factor, SelfCheck
 
 # As Nsight Compute calls them; what each waits for is in docs/explain.md.
 STALL_TITLES = {
@@ -60,7 +60,7 @@ def factors(
     if work_ratio != 1:
         found.append(_leaf("work", "work", 1.0, work_ratio, "", math.log(work_ratio)))
     if not _positive(before.cycles, after.cycles, before.clock, after.clock):
-        return (*found, _time(before, after, work_ratio))
+        return tuple(_checked(both, factor) for factor in (*found, _time(before, after, work_ratio)))
     if _positive(before.instructions, after.instructions) and _positive(
         before.issued, after.issued, before.issue_rate, after.issue_rate, before.active, after.active
     ):
@@ -81,7 +81,29 @@ def factors(
     found.append(_leaf("clock", "SM clock", before.clock, after.clock, "Hz", change))
     # The order stays that of the formula; only the ties are taken over.
     tied = {factor.name for factor in ordered(found) if factor.tied}
-    return tuple(replace(factor, tied=factor.name in tied) for factor in found)
+    return tuple(_checked(both, replace(factor, tied=factor.name in tied)) for factor in found)
+
+
+# Factor -> the metrics it is made of; a stall reason is made of the metric of its name.
+_MADE_OF = {
+    "time": ("duration",),
+    "cycles": ("duration", "sm_clock"),
+    "instructions": ("instructions",),
+    "issued_per_executed": ("instructions", "issue_rate"),
+    "issue_rate": ("issue_rate",),
+    "warps": ("active_warps_per_scheduler",),
+    "achieved_occupancy": ("achieved_occupancy",),
+    "active": ("active_fraction",),
+    "clock": ("sm_clock",),
+}
+
+
+def _checked(both: evidence.Pair, factor: Factor) -> Factor:
+    """The factor and all below it, marked where a value that it is made of cannot be."""
+    names = _MADE_OF.get(factor.name, (factor.name,))
+    valid = all(evidence.valid(side, name) for side in (both.a, both.b) for name in names)
+    children = tuple(_checked(both, child) for child in factor.children)
+    return replace(factor, children=children, valid=valid)
 
 
 def _time(before: Facts, after: Facts, work_ratio: float) -> Factor:
@@ -201,6 +223,50 @@ def correction(facts: Facts) -> float:
     if not _positive(facts.issue_rate, facts.warps, facts.latency):
         return math.nan
     return math.exp(math.log(facts.issue_rate) - split.log_slots_filled(facts.readiness, facts.warps))
+
+
+def self_checks(before: Facts, after: Facts) -> tuple[SelfCheck, ...]:
+    """What can be off although the factors add up: the model of the issue rate, the time against the cycles,
+    the warp states against the warps. A side that lacks the counters has None.
+    """
+    return (
+        _self_check(
+            "correction",
+            "correction k: issue rate / (1-(1-r)^W)",
+            [correction(side) for side in (before, after)],
+            -1.0,
+            "what independent warps do not explain, and no cause by itself",
+        ),
+        _self_check(
+            "time",
+            "duration x clock / cycles",
+            [
+                side.duration * side.clock / side.cycles if side.cycles > 0 else math.nan
+                for side in (before, after)
+            ],
+            1.0,
+            "the residual: all that the factors can leave, since they telescope to cycles / clock",
+        ),
+        _self_check(
+            "warp_states",
+            "warp states / (warps / issue rate)",
+            [
+                (side.latency + side.not_selected) * side.issue_rate / side.warps
+                if side.warps > 0
+                else math.nan
+                for side in (before, after)
+            ],
+            None,
+            "whether the passes that counted the stalls and the warps ran alike",
+        ),
+    )
+
+
+def _self_check(name: str, title: str, values: list[float], sign: float | None, note: str) -> SelfCheck:
+    one, other = (value if value > 0 and math.isfinite(value) else None for value in values)
+    known = one is not None and other is not None and sign is not None
+    contribution = sign * math.log(other / one) if known and one and other and sign else None
+    return SelfCheck(name, title, one, other, contribution, note)
 
 
 def _occupancy(both: evidence.Pair, slope: float) -> tuple[Factor, ...]:

@@ -61,6 +61,8 @@ def intervention(base: Evaluated, held: Evaluated) -> Intervention:
         issue_rate_predicted=found.issue_rate,
         issue_rate_observed=after.issue_rate,
         moved=_moved(base, held),
+        demand=found.demand,
+        correction=found.correction,
     )
 
 

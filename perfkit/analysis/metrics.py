@@ -149,6 +149,11 @@ class MetricSets:
         chip = self._chip(launch.compute_capability)
         return _Evaluation(launch, chip).readings(chip.metrics[name])
 
+    def both_readings(self, launch: Launch, relation: consistency.Relation) -> tuple[float, float]:
+        """Both readings of a fact on one launch, NaN where it lacks the counters."""
+        scope = _Evaluation(launch, self._chip(launch.compute_capability))
+        return relation.one.value(scope), relation.other.value(scope)
+
     def _closure(self, names: Iterable[str], chip: _Chip, *, first_only: bool = True) -> tuple[str, ...]:
         """These metrics and those that they need: by their first alternatives only, or by any."""
         seen: dict[str, None] = {}

@@ -79,7 +79,8 @@ def _phrase(factor: Factor, sign: float) -> str:
         "instructions": _instructions,
         "active": _active,
     }.get(factor.name, _plain)
-    return f"{maker(factor, sign)} ({_ratio(factor.contribution)} on the time)"
+    doubt = "" if factor.all_valid else ", by counters that cannot be right"
+    return f"{maker(factor, sign)} ({_ratio(factor.contribution)} on the time{doubt})"
 
 
 def _plain(factor: Factor, sign: float) -> str:
@@ -203,7 +204,8 @@ def _agrees(item: Evidence, reason: Factor) -> bool:
 
 
 def _values(item: Evidence) -> str:
-    return f"{_one(item.before, item.unit)} -> {_one(item.after, item.unit)}"
+    doubt = "" if item.valid else ", which cannot be right"
+    return f"{_one(item.before, item.unit)} -> {_one(item.after, item.unit)}{doubt}"
 
 
 def _one(value: float | str | None, unit: str) -> str:
@@ -277,10 +279,9 @@ def of_loss(loss: PeakLoss) -> tuple[str, ...]:
                 ]
             )
         )
-    lanes = next((factor.contribution for factor in loss.losses if factor.name == "lanes"), 0.0)
-    if lanes <= -0.02:
+    if loss.fma_slots >= 1.02:
         said.append(
-            f"{-lanes:.1%} of that is no loss: an FMA holds its pipe for two cycles on this chip, so half "
-            "the slots would reach peak (lanes)."
+            f"An FMA fills its pipe for {loss.fma_slots:.3g} slots here, so {1 / loss.fma_slots:.0%} of the "
+            "slots would reach peak: what the slots lose is counted against those."
         )
     return tuple(said)

@@ -27,6 +27,9 @@ from perfkit.model import (
 
 SCHEMA_VERSION = 1
 _OPEN = 0.05  # a factor is opened where a child is this much of the largest top factor
+_BY_CONSTRUCTION = (
+    "0 by construction where ncu takes the clock from the duration: the next table is what can be off"
+)
 _ABSENT = Cell(None, Status.NOT_COLLECTED, text="")
 _EMPTY = Cell("")
 
@@ -40,7 +43,7 @@ def comparison_tables(result: Comparison, *, everything: bool = False) -> list[T
     scale = max((abs(factor.contribution) for factor in result.factors if factor.name != "work"), default=0.0)
     least = 0.0 if everything else _OPEN * scale
     rows = [row for factor in result.factors for row in _rows(factor, 0, least, result.log_ratio)]
-    rows.append(_total("residual", result.residual, result.log_ratio, "what the counters do not account for"))
+    rows.append(_total("residual", result.residual, result.log_ratio, _BY_CONSTRUCTION))
     rows.append(_total("sum = ln(T_B/T_A)", result.log_ratio, result.log_ratio, ""))
     columns = (
         Column("factor", "factor"),
@@ -60,11 +63,33 @@ def comparison_tables(result: Comparison, *, everything: bool = False) -> list[T
         title += " per unit of work"
     lead = (f"Reason: {result.verdict.reason}.", *result.sentences)
     tables = [Table("explain", title, columns, tuple(rows), lead=lead)]
+    if result.checks:
+        tables.append(_self_checks(result))
     if result.wall_clock is not None:
         tables.append(_wall_clock(result, result.wall_clock))
     if result.source:
         tables += _source(result.source)
     return tables
+
+
+def _self_checks(result: Comparison) -> Table:
+    """What can be off although the tree adds up: 1 is right on both sides."""
+    columns = (
+        Column("check", "1 is right"),
+        Column("before", result.a.label, digits=3),
+        Column("after", result.b.label, digits=3),
+        Column("ratio", "on the time", doc="What the change makes on the time, where it makes something"),
+    )
+    rows = tuple(
+        (
+            Cell(check.title, note=check.note),
+            _ABSENT if check.before is None else Cell(check.before),
+            _ABSENT if check.after is None else Cell(check.after),
+            _EMPTY if check.contribution is None else _effect(check.contribution, 0.0)[2],
+        )
+        for check in result.checks
+    )
+    return Table("explain_checks", "What can be off although the tree adds up", columns, rows)
 
 
 def _called(side: Any) -> str:
@@ -78,12 +103,12 @@ def _rows(
 ) -> list[tuple[Cell, ...]]:
     """The factor, its evidence where it matters (but not what its parents `said`), its children."""
     title = Cell("· " * depth + factor.title + (" (tie)" if factor.tied else ""), note=factor.note)
-    before, after = _value(factor.before, factor.unit), _value(factor.after, factor.unit)
+    before, after = (_value(value, factor.unit, factor.valid) for value in (factor.before, factor.after))
     rows: list[tuple[Cell, ...]] = [(title, before, after, *_effect(factor.contribution, whole))]
     if abs(factor.contribution) >= least:
         proof = speaking([item for item in factor.evidence if item.name not in said], everything=not least)
         rows += [
-            (_aside(item, depth), _side(item.before, item.unit), _side(item.after, item.unit), *[_EMPTY] * 3)
+            (_aside(item, depth), *(_side(item, value) for value in (item.before, item.after)), *[_EMPTY] * 3)
             for item in proof
         ]
         said |= {item.name for item in proof}
@@ -103,10 +128,10 @@ def _aside(item: Evidence, depth: int) -> Cell:
     return Cell("· " * (depth + 1) + f"({item.title})")
 
 
-def _side(value: float | str | None, unit: str) -> Cell:
+def _side(item: Evidence, value: float | str | None) -> Cell:
     if isinstance(value, str):
         return Cell(value, text=value.replace("shared_memory", "shared"))  # as narrow as the numbers
-    return _value(value, unit)
+    return _value(value, item.unit, item.valid)
 
 
 def _effect(contribution: float, whole: float) -> tuple[Cell, Cell, Cell]:
@@ -131,10 +156,10 @@ def _total(title: str, contribution: float, whole: float, note: str) -> tuple[Ce
     return _plain(title, contribution if abs(contribution) > 1e-12 else 0.0, whole, note)
 
 
-def _value(value: float | None, unit: str) -> Cell:
+def _value(value: float | None, unit: str, valid: bool = True) -> Cell:
     if value is None or math.isnan(value):
         return _ABSENT
-    return Cell(value, unit=unit, text=number(value, unit))
+    return Cell(value, Status.OK if valid else Status.INVALID, unit=unit, text=number(value, unit))
 
 
 def speaking(items: Sequence[Evidence], most: int = 3, *, everything: bool = False) -> list[Evidence]:
@@ -216,7 +241,8 @@ def loss_tables(result: PeakLoss, *, everything: bool = False) -> list[Table]:
         Column("contribution", "share of peak lost", unit="fraction", digits=2),
     )
     rows = [row for factor in result.losses for row in _loss_rows(factor, 0, least)]
-    rows.append((Cell("residual"), _EMPTY, Cell(result.residual)))
+    rounding = "rounding: the losses are made of the share"
+    rows.append((Cell("residual", note=rounding), _EMPTY, Cell(result.residual)))
     rows.append((Cell("share of peak reached"), _EMPTY, Cell(result.share)))
     title = f"{_called(result.a)}: where its share of FP32 peak went"
     return [Table("peak_loss", title, columns, tuple(rows), lead=result.sentences)]
@@ -233,13 +259,13 @@ def _loss_rows(factor: Factor, depth: int, least: float) -> list[tuple[Cell, ...
     rows: list[tuple[Cell, ...]] = [
         (
             Cell("· " * depth + factor.title + tie, note=factor.note if depth == 0 else ""),
-            _with_unit(_value(factor.after, factor.unit)),
+            _with_unit(_value(factor.after, factor.unit, factor.valid)),
             Cell(factor.contribution),
         )
     ]
     if factor.contribution >= least:
         rows += [
-            (_aside(item, depth), _side(item.after, item.unit), _EMPTY)
+            (_aside(item, depth), _side(item, item.after), _EMPTY)
             for item in (factor.evidence if not least else factor.evidence[:2])
         ]
     shown = [child for child in factor.children if abs(child.contribution) >= least]

@@ -149,11 +149,19 @@ def _verdict(case: Intervention) -> str:
     said = (
         f"{case.label}: predicted x{case.predicted:.3f} from the counters of {case.label.split('@')[0]} "
         "alone, "
-        f"observed x{case.observed:.3f} ({case.error:+.1%})."
+        f"observed x{case.observed:.3f} ({case.error:+.1%}). {_calibrated(case)}"
     )
     if case.moved:
         return f"{said} Not only residency moved: {'; '.join(case.moved)}."
     return f"{said} Nothing else moved: instructions, hit rates, DRAM bytes and clock stayed."
+
+
+def _calibrated(case: Intervention) -> str:
+    """What the prediction was fitted with: nothing of the held launch, but one number of the unheld one."""
+    said = f"Calibrated on it: {case.demand:.3g} cycles of the shared memory pipe an instruction"
+    if case.correction != 1:
+        said += f", and still x{case.correction:.3g} the modelled issue rate"
+    return said + "."
 
 
 def _limit(limited: Evaluated, base: Evaluated) -> RegisterLimit:
@@ -223,6 +231,13 @@ def table(found: Sequence[Intervention], title: str, notes: tuple[str, ...]) -> 
         Column("observed", "observed", digits=3),
         Column("error", "error", unit="fraction", digits=1),
         Column("simple", "by 1-(1-r)^W", digits=3),
+        Column("demand", "D", digits=3, doc="Cycles of the shared memory pipe an instruction, fitted"),
+        Column(
+            "correction",
+            "fit",
+            digits=3,
+            doc="Measured over modelled issue rate where D = 0 is too much, else 1",
+        ),
         Column("issue_predicted", "issue rate predicted", digits=3),
         Column("issue_observed", "observed", digits=3),
         Column("moved", "what else moved"),
@@ -236,6 +251,8 @@ def table(found: Sequence[Intervention], title: str, notes: tuple[str, ...]) -> 
             Cell(case.observed),
             Cell(case.error),
             Cell(case.simple),
+            Cell(case.demand),
+            Cell(case.correction),
             Cell(case.issue_rate_predicted),
             Cell(case.issue_rate_observed),
             Cell("; ".join(case.moved)),

@@ -33,7 +33,7 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """A counter or metric that speaks for a factor, in SI units (fractions 0..1); None where it was not
-    collected.
+    collected. Not `valid`: outside its possible range, or contradicted by other counters, on either side.
     """
 
     name: str
@@ -41,12 +41,13 @@ class Evidence:
     before: float | str | None
     after: float | str | None
     unit: str = ""
+    valid: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
     """One cause. `children` add up to `contribution`. `tied` marks a cause too close to its neighbour to
-    rank.
+    rank. Not `valid`: it rests on a value outside its possible range, or contradicted by other counters.
     """
 
     name: str  # stable key: instructions, issue_rate, warps, stall_lg_throttle, ...
@@ -59,6 +60,27 @@ class Factor:
     evidence: tuple[Evidence, ...] = ()
     note: str = ""
     tied: bool = False
+    valid: bool = True
+
+    @property
+    def all_valid(self) -> bool:
+        """Whether neither the factor nor anything below it rests on a value that cannot be."""
+        return self.valid and all(child.all_valid for child in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """What can be off although the factors add up by construction: a reading over what it should be.
+
+    1 is right. `contribution` is what the change from A to B makes on ln T, where it makes something.
+    """
+
+    name: str  # stable key: correction, time, warp_states
+    title: str
+    before: float | None
+    after: float | None
+    contribution: float | None
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +135,9 @@ class SourceLine:
 class Comparison:
     """`perfkit explain A B`. sum(factors) + residual = log_ratio; `work_ratio` is B's work over A's (1 for
     the same problem).
+
+    The factors telescope to cycles / clock, so the residual is 0 by construction where ncu takes the clock
+    from the duration itself; `checks` are what can be off.
     """
 
     a: Side
@@ -126,11 +151,17 @@ class Comparison:
     work_ratio: float = 1.0
     wall_clock: WallClock | None = None
     source: tuple[SourceLine, ...] = ()
+    checks: tuple[SelfCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PeakLoss:
-    """`perfkit explain A`: share + sum(losses) + residual = 1, all shares of FP32 peak."""
+    """`perfkit explain A`: share + sum(losses) + residual = 1, all shares of FP32 peak. The residual is
+    rounding: the losses are made of the share.
+
+    `fma_slots` are the issue slots whose share of peak one FMA fills: 2 where it takes two cycles of its
+    pipe, up to 2 where FMAs are packed.
+    """
 
     a: Side
     share: float
@@ -138,6 +169,7 @@ class PeakLoss:
     residual: float
     sentences: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    fma_slots: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +198,10 @@ class Waterfall:
 class Intervention:
     """A kernel held to fewer blocks per SM: slowdowns in cycles over the kernel as it is, and the relative
     error.
+
+    `demand` and `correction` are what the prediction was calibrated with on the unheld launch: cycles of the
+    shared memory pipe per instruction, and measured over modelled issue rate where no demand is small enough
+    (1 otherwise).
     """
 
     label: str
@@ -179,6 +215,8 @@ class Intervention:
     issue_rate_predicted: float
     issue_rate_observed: float
     moved: tuple[str, ...]  # what else than residency moved
+    demand: float = 0.0
+    correction: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

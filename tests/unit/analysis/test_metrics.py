@@ -217,7 +217,7 @@ def test_the_occupancy_limiter_and_its_ties() -> None:
     assert value("occupancy_limiter", counters).reason == "not known: barriers"
 
 
-PEAK = {
+PEAK: dict[str, Any] = {
     "smsp__issue_active.sum": 80.0,
     "smsp__cycles_active.sum": 100.0,
     "smsp__cycles_elapsed.sum": 125.0,

@@ -19,7 +19,7 @@ from perfkit.commands import _verify
 from perfkit.commands._sides import Chosen, Sources, choose
 from perfkit.commands._wall_clock import wall_clock
 from perfkit.errors import ReportError, UsageError
-from perfkit.model import Evaluated, GpuInfo, Intervention, KernelRun, MetricValue, RunRecord
+from perfkit.model import Evaluated, GpuInfo, Intervention, KernelRun, MetricValue, RunRecord, Status
 from perfkit.profiler.run_store import record_to_dict
 from perfkit.reports import render
 from tests.unit.analysis.launches import launch
@@ -461,11 +461,59 @@ def test_long_function_names_are_shortened_for_people_and_whole_for_machines() -
     assert not any(name[:60] in said for said in result.sentences)
 
 
-def test_slots_that_no_chip_with_two_cycle_fmas_needs_are_said_to_be_no_loss() -> None:
+def test_slots_that_no_chip_with_two_cycle_fmas_needs_are_no_loss() -> None:
+    """Were lanes to give back what slots seem to lose, slots could lose more than all ("106.9 % of peak")."""
     one = alone()
-    share = MappingProxyType({**one.metrics, "share_of_peak": MetricValue("share_of_peak", 0.9, "fraction")})
-    loss = explain_alone([dataclasses.replace(one, metrics=share)])
-    lanes = next(factor.contribution for factor in loss.losses if factor.name == "lanes")
-    assert lanes < -0.02
-    assert loss.sentences[-1].startswith(f"{-lanes:.1%} of that is no loss: an FMA holds its pipe for two")
-    assert not any("no loss" in said for said in explain_alone([alone()]).sentences)
+    share = MappingProxyType({**one.metrics, "share_of_peak": MetricValue("share_of_peak", 0.5, "fraction")})
+    turing = dataclasses.replace(one.launch, compute_capability=(7, 5))
+    loss = explain_alone([dataclasses.replace(one, launch=turing, metrics=share)])
+    assert loss.fma_slots == 2
+    assert all(factor.contribution >= 0 for factor in loss.losses)
+    assert sum(factor.contribution for factor in loss.losses) == pytest.approx(0.5)
+    assert loss.sentences[-1].startswith("An FMA fills its pipe for 2 slots here, so 50% of the slots would")
+    assert not any("fills its pipe" in said for said in explain_alone([alone()]).sentences)
+
+
+@pytest.mark.parametrize("name", ["issue_rate", "active_fraction", "fma_share", "share_of_peak"])
+def test_a_share_made_of_what_cannot_be_is_not_split(name: str) -> None:
+    one = alone()
+    bad = MetricValue(name, 1.04, "fraction", Status.INVALID, "outside its possible range 0 to 1")
+    with pytest.raises(UsageError, match=rf"{name.replace('_', ' ')} reads 104.0%: outside"):
+        explain_alone([dataclasses.replace(one, metrics={**one.metrics, name: bad})])
+
+
+def test_a_value_that_cannot_be_is_flagged_in_sentence_and_table() -> None:
+    a, b = pair()
+    rate = dataclasses.replace(b.metrics["issue_rate"], status=Status.INVALID)
+    hits = dataclasses.replace(b.metrics["l2_hit_rate"], value=1.001, status=Status.INVALID)
+    result = explain(
+        [a], [dataclasses.replace(b, metrics={**b.metrics, "issue_rate": rate, "l2_hit_rate": hits})]
+    )
+    assert any("by counters that cannot be right" in said for said in result.sentences)
+    text = render(tables.comparison_tables(result, everything=True), "terminal", width=150)
+    assert next(line for line in text.splitlines() if line.startswith("issue rate")).count("!") >= 1
+    assert next(line for line in text.splitlines() if "L2 hit rate" in line).count("!") >= 1
+
+
+def test_time_that_contradicts_the_cycles_gives_no_verdict() -> None:
+    a, b = pair()
+    bad = dataclasses.replace(
+        b.metrics["duration"], status=Status.INVALID, reason="contradicted: elapsed cycles"
+    )
+    result = explain([a], [dataclasses.replace(b, metrics={**b.metrics, "duration": bad})])
+    assert explain([a], [b]).verdict.kind != "ambiguous"
+    assert result.verdict.kind == "ambiguous"
+    assert "duration contradicted: elapsed cycles" in result.verdict.reason
+
+
+def test_what_can_be_off_is_printed_and_in_the_json() -> None:
+    a, b = pair()
+    result = explain([a], [b])
+    checks = {check.name: check for check in result.checks}
+    factor = next(f for f in result.factors if f.name == "issue_rate")
+    k = next(child for child in factor.children if child.name == "correction")
+    assert (checks["correction"].before, checks["correction"].after) == (k.before, k.after)
+    assert checks["correction"].contribution == pytest.approx(k.contribution, abs=1e-12)
+    assert checks["time"].contribution == pytest.approx(result.residual, abs=1e-12)
+    document = json.loads(tables.as_json([result]))
+    assert [one["name"] for one in document["results"][0]["checks"]] == ["correction", "time", "warp_states"]
