@@ -99,7 +99,7 @@ def overhead(files: list[Path], counters: tuple[str, ...]) -> float:
     same = (*IDENTITY, *DURATIONS, *counters)
     own, loop, lean = best_of(
         7,
-        lambda: read_reports(files, counters, isolate=False),
+        lambda: read_reports(files, counters),
         lambda: bare(files, same),
         lambda: bare_scalars(files, same),
     )
@@ -113,7 +113,7 @@ def copies(files: list[Path], folder: Path, launches: int) -> list[Path]:
     """Copies of `files` until they hold so many launches."""
     made: list[Path] = []
     have, number = 0, 0
-    sizes = {file: len(read_reports([file], (), isolate=False)[0].launches) for file in files}
+    sizes = {file: len(read_reports([file], ())[0].launches) for file in files}
     while have < launches:
         for file in files:
             if have >= launches:

@@ -49,7 +49,7 @@ class Sources:
 
             sets = load_metric_sets()
             names = tuple(dict.fromkeys((*sets.reading(), *COUNTERS, *self.counters)))
-            (report,) = read_reports([path], names, isolate=False)
+            (report,) = read_reports([path], names)
             for problem in report.problems:
                 warn(f"{path}: {problem}")
             self.read[path] = tuple(sets.evaluate(launch) for launch in report.launches)
