@@ -157,10 +157,10 @@ def render(reports: list[Report]) -> None:
 def test_every_command_on_changed_bytes_and_cuts(corpus: Corpus) -> None:
     """A few of the mutants that fuzz.py makes by thousands, through every command."""
     small = [path for path in corpus.files() if path.stat().st_size < 200_000]
-    tally = fuzz.run(small, flips=30, cuts=10, seed=3, only=lambda name: name not in ("report", "roofline"))
+    tally = fuzz.run(small, flips=10, cuts=4, seed=3, only=lambda name: name not in ("report", "roofline"))
     assert tally.faults == []
-    assert sum(tally.became.values()) == 40
-    assert min(tally.commands[f"show {fmt}"] for fmt in fuzz.FORMATS) == tally.commanded > 10
+    assert sum(tally.became.values()) == 14
+    assert min(tally.commands[f"show {fmt}"] for fmt in fuzz.FORMATS) == tally.commanded > 7
     assert max(tally.reader_mb, tally.command_mb) < fuzz.MEMORY_MB
 
 
