@@ -182,7 +182,6 @@ def load(
     sets: Iterable[str] | None = None,
     *,
     jobs: int = 1,
-    isolate: bool = True,
     keep_going: bool = False,
     metric_sets: MetricSets | None = None,
     progress: Callable[[Report], None] | None = None,
@@ -213,7 +212,6 @@ def load(
             list(dict.fromkeys(files)),
             counters,
             jobs=jobs,
-            isolate=isolate,
             keep_going=keep_going,
             progress=progress,
         )

@@ -1,19 +1,24 @@
-"""Opcode counts of a report that holds no SASS, from the listing that perfkit stored beside it.
+"""Opcode counts of a report that holds no SASS, from the listings that perfkit stored beside it.
 
 ncu makes its opcode metrics from the count of every instruction address and the SASS in the report. Reports
 of perfkit's own leave the SASS out (a library's module can be 14 MB); the counts by address stay in the
 metric `inst_executed`. For kernels that perfkit built the SASS is known: `profiler/` writes
 `<report>.sass.json`, and here the two are put together into the metrics as ncu would have made them.
+
+A function's name does not say which code ran: one run may hold two builds of one function. So a listing
+belongs to a kernel of the registry and a symbol, and a launch says its kernel in its NVTX range.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from perfkit.analysis.beside import read_json
 from perfkit.analysis.counters import Raw
 
 COUNTS = "inst_executed"  # instances: address -> warp instructions
@@ -24,13 +29,108 @@ OPCODE_METRICS = (PER_OPCODE, PER_OPCODE_AND_MODIFIERS)
 INSTRUCTION_BYTES = 16  # since compute capability 7.0
 
 
-def read_listings(report: Path) -> Mapping[str, tuple[str, ...]]:
-    """Symbol -> opcodes in address order, from the file beside `report`; empty where there is none to use."""
-    try:
-        stored = json.loads(report.with_suffix(".sass.json").read_text(encoding="utf-8"))
-        return {str(symbol): tuple(str(opcodes).split()) for symbol, opcodes in stored["kernels"].items()}
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        return {}  # the report is as good as any other without it
+OWN_RANGE = re.compile(r"perfkit:([^:]+):(.*)", re.DOTALL)
+_HELD = re.compile(r"@\d+$")  # k6b@1: the same code, held to one block per SM
+_MOST_NAMED = 4
+
+Symbol = str
+Key = str
+
+
+@dataclass(slots=True)
+class Listings:
+    """What `<report>.sass.json` says, and what is wrong with it.
+
+    `by_kernel` holds the opcodes in address order by kernel and symbol; `by_symbol` those of a file of the
+    first version, which does not say the kernel. `problem` is a sentence for people, "" if there is none.
+    """
+
+    by_kernel: Mapping[tuple[Key, Symbol], tuple[str, ...]] = field(default_factory=dict)
+    by_symbol: Mapping[Symbol, tuple[str, ...]] = field(default_factory=dict)
+    problem: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.by_kernel or self.by_symbol)
+
+    def of(self, key: Key | None, symbol: Symbol) -> tuple[str, ...]:
+        """The opcodes of a launch; () where there are none that are known to be its own."""
+        if self.by_kernel:
+            return self.by_kernel.get((key, symbol), ()) if key is not None else ()
+        return self.by_symbol.get(symbol, ())
+
+    def told_apart(self, launches: Iterable[tuple[Key | None, Symbol]]) -> Listings:
+        """Without the listings that several kernels of these launches could be meant by."""
+        keys: dict[Symbol, set[Key | None]] = {}
+        for key, symbol in launches:
+            if symbol in self.by_symbol:
+                keys.setdefault(symbol, set()).add(key)
+        unclear = sorted(symbol for symbol, several in keys.items() if len(several) > 1)
+        if not unclear:
+            return self
+        kernels = sorted({str(key) for symbol in unclear for key in keys[symbol] if key is not None})
+        problem = (
+            f"has no opcode counts for {_listed(kernels)}: they run the same function, and the listings that"
+            " an older perfkit stored beside the report do not say of which build they are; profile again"
+        )
+        known = {symbol: one for symbol, one in self.by_symbol.items() if symbol not in unclear}
+        return Listings({}, known, problem)
+
+
+def own_label(nvtx: Iterable[str]) -> tuple[str | None, str]:
+    """Label and problem of a launch of perfkit's own runner, from the innermost of its NVTX ranges; or
+    (None, "").
+    """
+    label, problem = None, ""
+    for text in nvtx:
+        if found := OWN_RANGE.fullmatch(text):
+            label, problem = found[1], found[2]
+    return label, problem
+
+
+def kernel_of(label: str | None) -> Key | None:
+    """The kernel of the registry that a label means: k6b of k6b@1."""
+    return None if label is None else _HELD.sub("", label)
+
+
+def read_listings(report: Path) -> Listings:
+    """The listings from the file beside `report`. The report is as good as any other without them."""
+    path = report.with_suffix(".sass.json")
+    stored, problem = read_json(path)
+    if stored is None and not problem:
+        return Listings()
+    found = None if problem else _listings(stored)
+    if found is None:
+        why = problem or "it does not hold listings of kernels"
+        return Listings(problem=f"has no opcode counts: {path.name} beside it cannot be used: {why}")
+    return found
+
+
+def _listings(stored: object) -> Listings | None:
+    """The content of the file; None where it is not what `profiler/sass_file.py` writes."""
+    if not isinstance(stored, dict):
+        return None
+    kernels = stored.get("kernels")
+    if isinstance(kernels, dict) and "schema_version" not in stored:
+        if all(isinstance(text, str) for text in kernels.values()):
+            return Listings(by_symbol={symbol: tuple(text.split()) for symbol, text in kernels.items()})
+        return None
+    if not isinstance(kernels, list) or stored.get("schema_version") != 2:
+        return None
+    found: dict[tuple[Key, Symbol], tuple[str, ...]] = {}
+    for entry in kernels:
+        if not isinstance(entry, dict):
+            return None
+        kernel, symbol, opcodes = (entry.get(name) for name in ("kernel", "symbol", "opcodes"))
+        if not (isinstance(kernel, str) and isinstance(symbol, str) and isinstance(opcodes, str)):
+            return None
+        if found.setdefault((kernel, symbol), tuple(opcodes.split())) != tuple(opcodes.split()):
+            return None  # two listings of one kernel: neither is known to be the one that ran
+    return Listings(by_kernel=found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def opcode_counters(
@@ -57,12 +157,9 @@ def opcode_counters(
     }
 
 
-def opcodes_of_action(
-    action: Any, symbol: str, listings: Mapping[str, Sequence[str]], wanted: Sequence[str]
-) -> dict[str, Raw]:
+def opcodes_of_action(action: Any, opcodes: Sequence[str], wanted: Sequence[str]) -> dict[str, Raw]:
     """Those of the two opcode metrics that are wanted, for an action of ncu_report that lacks them."""
     asked = [name for name in OPCODE_METRICS if name in wanted]
-    opcodes = listings.get(symbol)
     if not asked or not opcodes or action.metric_by_name(asked[0]) is not None:
         return {}
     executed, pcs = action.metric_by_name(COUNTS), action.metric_by_name(BASE)

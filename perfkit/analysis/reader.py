@@ -17,17 +17,28 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.analysis.counters import Raw
-from perfkit.analysis.opcode_counts import OPCODE_METRICS, opcodes_of_action, read_listings
+from perfkit.analysis.opcode_counts import (
+    OPCODE_METRICS,
+    kernel_of,
+    opcodes_of_action,
+    own_label,
+    read_listings,
+)
 from perfkit.errors import CannotError
 
-# range, launch, function name, demangled name, NVTX ranges, collected, counters
-RawLaunch = tuple[int, int, str, str, tuple[str, ...], bool, dict[str, Raw]]
+# range, launch, function name, demangled name, kind of workload, NVTX ranges, collected, counters. A launch
+# that the library could not parse has no name and no counters.
+RawLaunch = tuple[int, int, str, str, str, tuple[str, ...], bool, dict[str, Raw]]
 
 # Read for every launch, whatever else is asked for.
 IDENTITY = (
     "device__attribute_display_name",
     "device__attribute_compute_capability_major",
     "device__attribute_compute_capability_minor",
+    "device__attribute_pci_domain_id",
+    "device__attribute_pci_bus_id",
+    "device__attribute_pci_device_id",
+    "launch__device_id",
     "launch__grid_dim_x",
     "launch__grid_dim_y",
     "launch__grid_dim_z",
@@ -105,43 +116,86 @@ def _release(folder: Path) -> tuple[int, ...]:
     return tuple(map(int, found[-1])) if found else (0, 0, 0)
 
 
-def read_raw(path: str, counters: Sequence[str] | None) -> list[RawLaunch]:
-    """Every launch of the file with those of `counters` that it holds (and IDENTITY and DURATIONS); None:
-    all.
+def read_raw(
+    path: str, counters: Sequence[str] | None, beside: str = ""
+) -> tuple[list[RawLaunch], tuple[str, ...]]:
+    """Every launch of the file with those of `counters` that it holds (and IDENTITY and DURATIONS; None:
+    all), and sentences about what is wrong with what lies beside the report.
 
-    Raises whatever the library raises; use report.read_reports, which says what that means.
+    `beside` is the report's own path where `path` is a copy of it. Raises whatever the library raises; use
+    report.read_reports, which says what that means.
     """
     module = library()
     wanted = None if counters is None else tuple(dict.fromkeys((*IDENTITY, *DURATIONS, *counters)))
     instanced = {} if wanted is None else {name: _may_have_instances(name) for name in wanted}
-    getters = _getters(module)
+    getters, kinds = _getters(module), _kinds(module)
     units: dict[str, str] = {}
     context = module.load_report(path)
-    listings = read_listings(Path(path))
+    actions = [
+        (range_index, index, found.action_by_idx(index))
+        for range_index in range(context.num_ranges())
+        for found in (context.range_by_idx(range_index),)
+        for index in range(found.num_actions())
+    ]
     launches: list[RawLaunch] = []
-    for range_index in range(context.num_ranges()):
-        actions = context.range_by_idx(range_index)
-        for index in range(actions.num_actions()):
-            action = actions.action_by_idx(index)
-            if action is None:
-                continue
-            names = tuple(action.metric_names()) if wanted is None else wanted
-            values = _counters(action, names, instanced, getters, units)
-            if listings:
-                symbol = action.name(module.IAction.NameBase_MANGLED)
-                values |= opcodes_of_action(action, symbol, listings, wanted or OPCODE_METRICS)
-            launches.append(
-                (
-                    range_index,
-                    index,
-                    action.name(),
-                    action.name(module.IAction.NameBase_DEMANGLED) or action.name(),
-                    _nvtx(action),
-                    _collected(action, values),
-                    values,
-                )
-            )
-    return launches
+    read: list[tuple[RawLaunch, Any]] = []
+    for range_index, index, action in actions:
+        # Of a result that it cannot parse the library makes an action without a name.
+        if action is None or not action.name():
+            launches.append((range_index, index, "", "", "", (), False, {}))
+            continue
+        names = tuple(action.metric_names()) if wanted is None else wanted
+        values = _counters(action, names, instanced, getters, units)
+        launch = (
+            range_index,
+            index,
+            text_of(action.name()),
+            text_of(action.name(module.IAction.NameBase_DEMANGLED) or action.name()),
+            _kind(action, kinds),
+            _nvtx(action),
+            _collected(action, values),
+            values,
+        )
+        launches.append(launch)
+        read.append((launch, action))
+    return launches, _add_opcodes(read, Path(beside or path), wanted or OPCODE_METRICS)
+
+
+def _add_opcodes(
+    read: Sequence[tuple[RawLaunch, Any]], report: Path, wanted: Sequence[str]
+) -> tuple[str, ...]:
+    """Give launches the opcode metrics that the listings beside the report make; returns what is wrong with
+    them.
+    """
+    listings = read_listings(report)
+    if not listings:
+        return (listings.problem,) if listings.problem else ()
+    mangled = library().IAction.NameBase_MANGLED
+    whose = [(kernel_of(own_label(launch[5])[0]), action.name(mangled)) for launch, action in read]
+    listings = listings.told_apart(whose)
+    for (launch, action), (key, symbol) in zip(read, whose, strict=True):
+        launch[7].update(opcodes_of_action(action, listings.of(key, symbol), wanted))
+    return (listings.problem,) if listings.problem else ()
+
+
+def text_of(found: object) -> str:
+    """A text of the report: bytes that are not UTF-8 come as lone surrogates, which nothing can print."""
+    text = "" if found is None else str(found)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8", "replace")
+
+
+def _kinds(module: Any) -> dict[int, str]:
+    """Number of a workload type -> WorkloadKind, as far as this reader knows them."""
+    words = {"KERNEL": "kernel", "RANGE": "range", "GRAPH": "graph", "CMDLIST": "command_list"}
+    found = {getattr(module.IAction, f"WorkloadType_{name}", None): kind for name, kind in words.items()}
+    return {number: kind for number, kind in found.items() if number is not None}
+
+
+def _kind(action: Any, kinds: dict[int, str]) -> str:
+    """The kind of workload; "" where the reader is too old to tell, or the kind too new."""
+    if not kinds or not hasattr(action, "workload_type"):
+        return ""
+    return kinds.get(action.workload_type(), "")
 
 
 def _getters(module: Any) -> dict[int, str]:
@@ -178,9 +232,11 @@ def _counters(
             continue
         getter = getters.get(metric.kind())
         value = getattr(metric, getter)() if getter else None
+        if getter == "as_string":
+            value = text_of(value)
         unit = units.get(name)
         if unit is None:
-            unit = units[name] = metric.unit() or ""
+            unit = units[name] = text_of(metric.unit())
         values[name] = (value, unit, _instances(metric, getters) if instanced.get(name, True) else ())
     return values
 
@@ -197,6 +253,8 @@ def _instances(metric: Any, getters: dict[int, str]) -> tuple[tuple[str | int, f
         return tuple((index, get(index)) for index in range(count))
     ids = metric.correlation_ids()
     get_id = getattr(ids, getters.get(ids.kind(), "as_uint64"))
+    if get_id.__name__ == "as_string":
+        return tuple((text_of(get_id(index)), get(index)) for index in range(count))
     return tuple((get_id(index), get(index)) for index in range(count))
 
 
@@ -211,7 +269,7 @@ def _nvtx(action: Any) -> tuple[str, ...]:
         if info is not None:
             names += info.push_pop_ranges()
             names += info.start_end_ranges()
-    return tuple(names)
+    return tuple(map(text_of, names))
 
 
 def _collected(action: Any, values: dict[str, Raw]) -> bool:

@@ -2,7 +2,8 @@
 
 A worker is a fresh Python (`python -c ...`), not a fork and not multiprocessing's spawn: a fork of a
 program with threads can deadlock, and spawn runs the caller's script again. Requests and answers are
-length-prefixed `marshal` records.
+length-prefixed `marshal` records. A worker ends when its parent does, however that ends: while it waits, its
+input closes; while it reads, the kernel ends it (Linux) or a thread that watches the parent does.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -23,8 +26,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
+from perfkit.errors import CannotError, PerfkitError, ReportError, UsageError
+
 if TYPE_CHECKING:
-    from perfkit.analysis.reader import RawLaunch
+    from perfkit.analysis.isolated import RawReport
+    from perfkit.analysis.source_reader import RawInstruction
     from perfkit.model import Report
 
 # A report of 100 MB takes seconds; one that takes minutes per 100 MB hangs.
@@ -32,6 +38,10 @@ _TIMEOUT_S = 60.0
 # The library keeps about five times the size of every report it has read, for as long as its process lives.
 _BYTES_PER_PROCESS = 48 * 1024 * 1024
 _TIMEOUT_S_PER_BYTE = 1e-6
+# What a reading process may raise here, by the name it travels under; the first that fits.
+_ERRORS = {"report": ReportError, "usage": UsageError, "cannot": CannotError, "error": PerfkitError}
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_WATCH_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +54,12 @@ class Failure:
 class Workers:
     """A pool of `count` reading processes, started when first needed. Use as a context manager."""
 
-    def __init__(self, counters: Sequence[str] | None, count: int) -> None:
-        self._counters = None if counters is None else list(counters)
+    def __init__(self, count: int) -> None:
         self._count = count
+        self._all = [_Worker() for _ in range(count)]
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
-        for _ in range(count):
-            self._idle.put(_Worker(self._counters))
+        for worker in self._all:
+            self._idle.put(worker)
 
     def __enter__(self) -> Workers:
         return self
@@ -57,17 +67,24 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while True:
-            try:
-                self._idle.get_nowait().close()
-            except queue.Empty:
-                return
+        for worker in self._all:
+            worker.close()
 
-    def read(self, path: str) -> list[RawLaunch] | Failure:
-        """The raw launches of one file, or why there are none. Blocks until a process is free and done."""
+    def read(self, path: str, counters: Sequence[str] | None) -> RawReport | Failure:
+        """What isolated.read_launches gives of one file, or why it gives nothing. Blocks until a process is
+        free and done. Raises what `prepared` raises.
+        """
+        names = None if counters is None else list(counters)
+        return self._ask(path, ("launches", path, names))  # type: ignore[no-any-return]
+
+    def instructions(self, path: str, range_index: int, index: int) -> list[RawInstruction] | Failure:
+        """What a report says of the single instructions of a launch."""
+        return self._ask(path, ("instructions", path, range_index, index))  # type: ignore[no-any-return]
+
+    def _ask(self, path: str, request: tuple[object, ...]) -> Any:
         worker = self._idle.get()
         try:
-            return worker.read(path)
+            return worker.ask(path, request)
         finally:
             self._idle.put(worker)
 
@@ -88,19 +105,24 @@ class Workers:
                     done(futures[future], future.result())
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for worker in self._all:
+                    worker.kill()  # the pool waits for threads that wait for their process
                 raise
 
 
 class _Worker:
     """One reading process. It is started again after a crash or a timeout."""
 
-    def __init__(self, counters: list[str] | None) -> None:
-        self._counters = counters
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._bytes_read = 0
 
-    def read(self, path: str) -> list[RawLaunch] | Failure:
-        size = Path(path).stat().st_size
+    def ask(self, path: str, request: tuple[object, ...]) -> Any:
+        """The answer to a request about the file at `path`, or a Failure."""
+        try:
+            size = Path(path).stat().st_size
+        except OSError:
+            size = 0  # the process will say what is wrong with it
         if self._bytes_read and self._bytes_read + size > _BYTES_PER_PROCESS:
             self.close()
         self._bytes_read += size
@@ -109,7 +131,7 @@ class _Worker:
         assert process.stdout is not None
         limit = _TIMEOUT_S + _TIMEOUT_S_PER_BYTE * size
         try:
-            _send(process.stdin, path)
+            _send(process.stdin, request)
             if not select.select([process.stdout], [], [], limit)[0]:
                 process.kill()
                 self.close()
@@ -119,7 +141,14 @@ class _Worker:
             self.close()
             return Failure(f"ncu_report crashed while reading it ({_ending(process.returncode)})")
         kind, content = answer
-        return Failure(f"ncu_report cannot read it: {content}") if kind == "error" else content
+        if kind in _ERRORS:
+            raise _ERRORS[kind](*content)
+        return Failure(f"ncu_report cannot read it: {content}") if kind == "failure" else content
+
+    def kill(self) -> None:
+        """End the process at once, from any thread."""
+        if self._process is not None:
+            self._process.kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
         # The folder of this package goes first, so that the worker runs this very code, installed or not.
@@ -134,8 +163,6 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C goes to the command, which closes its workers
         )
-        assert self._process.stdin is not None
-        _send(self._process.stdin, self._counters)
         return self._process
 
     def close(self) -> None:
@@ -155,26 +182,54 @@ class _Worker:
 
 
 def serve() -> None:
-    """The worker's side: read the counters' names, then answer one path after another until stdin closes."""
-    from perfkit.analysis.reader import library, read_raw
+    """The worker's side: answer one request after another until stdin closes."""
+    _end_with_parent()
+    from perfkit.analysis import isolated
+    from perfkit.analysis.reader import library
 
     # The library may print: the answers get a descriptor of their own, and stdout goes nowhere.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     requests = sys.stdin.buffer
-    counters = _receive(requests)
     library()
     while True:
         try:
-            path = _receive(requests)
+            what, path, *rest = _receive(requests)
         except EOFError:
             # The library's own cleanup at exit is one more thing that could crash.
             os._exit(0)
+        answer: tuple[str, object]
         try:
-            answer: tuple[str, object] = ("launches", read_raw(path, counters))
+            if what == "launches":
+                answer = ("content", isolated.read_launches(path, *rest))
+            else:
+                answer = ("content", isolated.read_instructions(path, *rest))
+        except PerfkitError as error:
+            kind = next(name for name, one in _ERRORS.items() if isinstance(error, one))
+            answer = (kind, (error.message, error.remedy))
         except Exception as error:  # noqa: BLE001 - sent home, where it becomes this file's error
-            answer = ("error", str(error) or type(error).__name__)
+            answer = ("failure", str(error) or type(error).__name__)
         _send(answers, answer)
+
+
+def _end_with_parent() -> None:
+    """Have this process ended when its parent ends, also while the library works."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        # The library may hold the interpreter for as long as it reads one file; then this waits too.
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(0)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH_S)
+    os._exit(0)
 
 
 def _send(pipe: IO[bytes], content: Any) -> None:

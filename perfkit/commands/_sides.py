@@ -54,7 +54,7 @@ class Sources:
 
             sets = load_metric_sets()
             names = tuple(dict.fromkeys((*sets.reading(), *COUNTERS, *self.counters)))
-            (report,) = read_reports([path], names, isolate=False, keep_going=self.keep_going)
+            (report,) = read_reports([path], names, keep_going=self.keep_going)
             self.reports.append(report)
             for problem in report.problems if not report.error else ():
                 warn(f"{path}: {problem}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
-from perfkit.errors import UsageError
+from perfkit.errors import ReportError, UsageError
 
 if TYPE_CHECKING:
     from perfkit.commands._sides import Chosen
@@ -127,7 +127,7 @@ def _compare(one: Chosen, other: Chosen, bench: str | None) -> Comparison:
 
     from perfkit.analysis.explain import explain as explain_pair
     from perfkit.analysis.source_level import compare_source
-    from perfkit.analysis.source_reader import read_instructions
+    from perfkit.analysis.source_reader import read_all_instructions
     from perfkit.commands._wall_clock import wall_clock
 
     if [held.launch.id for held in one.launches] == [held.launch.id for held in other.launches]:
@@ -141,7 +141,11 @@ def _compare(one: Chosen, other: Chosen, bench: str | None) -> Comparison:
         origin_b=other.origin,
         wall_clock=wall_clock(one, other, bench),
     )
-    a, b = read_instructions(result.a.launch), read_instructions(result.b.launch)
+    try:
+        a, b = read_all_instructions([result.a.launch, result.b.launch])
+    except ReportError as error:  # the rest of the explanation stands without
+        warn(error.message)
+        return result
     return replace(result, source=compare_source(a, b, math.exp(result.log_ratio)))
 
 

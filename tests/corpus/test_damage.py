@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from pathlib import Path
@@ -10,9 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfkit.analysis import container
+from perfkit.analysis.launch_json import launches_json
+from perfkit.analysis.metrics import load_metric_sets
 from perfkit.analysis.report import read_reports
+from perfkit.analysis.tables import launch_table, long_table, set_tables
 from perfkit.errors import ReportError
 from perfkit.model import Report
+from perfkit.reports import render as render_tables
+
+from . import fuzz
 
 if TYPE_CHECKING:
     from .conftest import Corpus
@@ -135,8 +142,51 @@ def mutate(data: bytes, seed: int) -> bytes:
     return bytes(result)
 
 
+def render(reports: list[Report]) -> None:
+    """Every launch of them in every format that reading is shown in."""
+    sets = load_metric_sets()
+    evaluated = [sets.evaluate(launch) for report in reports for launch in report.launches]
+    assert all(one.launch.name and (one.launch.gpu or one.launch.counters) for one in evaluated)
+    assert json.loads(launches_json(evaluated, reports, "0"))
+    for few in (evaluated[:8], evaluated):  # side by side, and one a row
+        tables = [launch_table(few, sets), *set_tables(few, sets, list(sets.sets))]
+        for fmt in ("terminal", "markdown", "csv", "latex", "html"):
+            assert render_tables([long_table(few)] if fmt == "csv" else tables, fmt, width=160, color=False)
+
+
+def test_every_command_on_changed_bytes_and_cuts(corpus: Corpus) -> None:
+    """A few of the mutants that fuzz.py makes by thousands, through every command."""
+    small = [path for path in corpus.files() if path.stat().st_size < 200_000]
+    tally = fuzz.run(small, flips=10, cuts=4, seed=3, only=lambda name: name not in ("report", "roofline"))
+    assert tally.faults == []
+    assert sum(tally.became.values()) == 14
+    assert min(tally.commands[f"show {fmt}"] for fmt in fuzz.FORMATS) == tally.commanded > 7
+    assert max(tally.reader_mb, tally.command_mb) < fuzz.MEMORY_MB
+
+
+def test_a_bad_report_beside_a_good_one(corpus: Corpus, tmp_path: Path) -> None:
+    """Each of these flips made the library give a launch without a name; the good report is shown all the
+    same.
+    """
+    good = corpus.find("cc86_rtx-3070_8399c7")
+    data = good.read_bytes()
+    files = []
+    for place, value in ((129875, 0x88), (55038, 0x0A), (127888, 0x29)):
+        file = tmp_path / f"{place}.ncu-rep"
+        changed = bytearray(data)
+        changed[place] = value
+        file.write_bytes(changed)
+        files += [file, good]
+    reports = read(files)
+    assert [len(one.launches) for one in reports] == [2, 3] * 3
+    assert [one.lost for one in reports] == [1, 0] * 3
+    render(reports)
+
+
 def test_500_mutations(corpus: Corpus, tmp_path: Path) -> None:
-    """No crash, no hang, and every launch that the container declares is read or said to be lost."""
+    """No crash, no hang, every launch that the container declares is read or said to be lost, and what was
+    read can be rendered in every format.
+    """
     sources = [
         corpus.find(part) for part in ("cc86_rtx-3070_a4addf", "cc75_rtx-2070_14efcd", "cc89_rtx-4090_e046bb")
     ]
@@ -150,6 +200,7 @@ def test_500_mutations(corpus: Corpus, tmp_path: Path) -> None:
     start = time.monotonic()
     reports = read(files)
     assert time.monotonic() - start < 120
+    render(reports)
     read_whole = 0
     for seed, report in enumerate(reports):
         expected = int(corpus.index[sources[seed % 3].name]["launches"])

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import perfkit
 from perfkit.analysis import reader, workers
 from perfkit.analysis.report import read_reports
 from perfkit.errors import ReportError
 from perfkit.model import Report
 
 FAKE = Path(__file__).parent / "fake_reader"
-COUNTERS = ("gpu__time_duration.sum",)
+COUNTERS = ("gpu__time_duration.sum", "size.sum")
 Write = Callable[[str], Path]
 
 
@@ -27,14 +31,21 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "library", lambda: None)
 
 
+def content() -> bytes:
+    """A container with one kernel named "kernel" and no counter."""
+    message = bytes((8, 1, 50, 6)) + b"kernel"
+    payload = struct.pack("<I", len(message)) + message
+    header = bytes((8, 0, 16, 1, 40, len(payload)))
+    return b"NVR\0" + struct.pack("<I", 2) + b"\x08\x07" + struct.pack("<I", len(header)) + header + payload
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """A file whose container is whole and declares one launch."""
+    """A file whose container is whole and holds one launch."""
 
     def write_file(name: str) -> Path:
-        header = bytes((8, 0, 16, 1, 40, 0))
         path = tmp_path / f"{name}.ncu-rep"
-        path.write_bytes(b"NVR\0" + struct.pack("<I", 2) + b"\x08\x07" + struct.pack("<I", 6) + header)
+        path.write_bytes(content())
         return path
 
     return write_file
@@ -78,7 +89,7 @@ def test_a_crash_takes_down_one_file(write: Write, kind: str, words: str, jobs: 
 
 
 def test_a_hang_is_ended(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(workers, "_TIMEOUT_S", 4)  # a busy machine takes a second to start Python
     start = time.monotonic()
     hung, after = read(write("hang"), write("good"))
     assert time.monotonic() - start < 20
@@ -115,3 +126,100 @@ def test_progress_is_told_for_every_file(write: Write) -> None:
     files = [write("a"), write("abort"), write("b")]
     read_reports(files, COUNTERS, jobs=2, keep_going=True, progress=lambda one: seen.append(one.path))
     assert sorted(seen) == sorted(map(str, files))
+
+
+def ended(pid: int, within: float = 10) -> bool:
+    """Whether a process is gone, or dead and not yet collected, within so many seconds."""
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_killed_command_leaves_no_process_and_no_file(
+    write: Write, tmp_path: Path, how: signal.Signals, packed: bool
+) -> None:
+    """Killed while the library is busy, with what it reads unpacked."""
+    file = write("hang")
+    if packed:
+        zstandard = pytest.importorskip("zstandard")
+        file = file.with_suffix(".ncu-repz")
+        file.write_bytes(zstandard.compress(content()))
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    told = tmp_path / "reader.pid"
+    code = (
+        "import sys; from perfkit.analysis import reader; reader.library = lambda: None\n"
+        "from perfkit.analysis.report import read_reports\n"
+        "read_reports(sys.argv[1:], None)"
+    )
+    environment = {
+        **os.environ,
+        "TMPDIR": str(temporary),
+        "PYTHONPATH": os.pathsep.join([str(FAKE), str(Path(perfkit.__file__).parents[1])]),
+        "FAKE_READER_HANGS": str(told),
+    }
+    command = subprocess.Popen(
+        [sys.executable, "-c", code, str(file)], env=environment, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 30
+    while not (told.exists() and told.read_text()) and time.monotonic() < end:
+        time.sleep(0.05)
+    worker = int(told.read_text())
+    assert not ended(worker, within=0.2)
+    command.send_signal(how)
+    command.wait(timeout=20)
+    assert ended(worker)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_reading_process_that_waits_ends_with_its_parent(write: Write) -> None:
+    code = (
+        "import os, sys; from perfkit.analysis.workers import Workers\n"
+        "workers = Workers(1)\n"
+        "print(int(workers.read(sys.argv[1], ['x'])[1][0][7]['gpu__time_duration.sum'][0]), flush=True)\n"
+        "os._exit(0)"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(FAKE), str(Path(perfkit.__file__).parents[1])]),
+    }
+    said = subprocess.run(
+        [sys.executable, "-c", code, str(write("good"))], env=environment, capture_output=True, check=True
+    )
+    assert ended(int(said.stdout))
+
+
+def test_the_library_gets_the_whole_part_only(write: Write) -> None:
+    """Junk behind a report never reaches it; the junk is reported with its size."""
+    file = write("good")
+    file.write_bytes(content() + bytes(37))
+    (report,) = read(file)
+    assert len(report.launches) == 1
+    assert report.lost == 0
+    assert any(problem.startswith("has 37 bytes behind its last whole block") for problem in report.problems)
+    assert float(report.launches[0].counters["size.sum"].value or 0) == len(content())
+
+
+def test_a_launch_that_the_library_cannot_parse_is_lost(write: Write) -> None:
+    (report,) = read(write("nameless"))
+    assert report.launches == ()
+    assert (report.lost, report.expected_launches) == (1, 1)
+    assert "launch 0 cannot be parsed" in report.error
+
+
+def test_text_that_is_not_unicode_can_be_printed(write: Write) -> None:
+    (report,) = read(write("surrogate"))
+    launch = report.launches[0]
+    for text in (launch.kernel, launch.name, launch.gpu):
+        text.encode("utf-8")
+    assert any("name other launches" in problem for problem in report.problems)

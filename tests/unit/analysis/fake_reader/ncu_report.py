@@ -47,10 +47,17 @@ class IAction:
     NameBase_DEMANGLED = 1
     NameBase_MANGLED = 2
 
-    def name(self, _base: int = 0) -> str:
-        return "kernel"
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def name(self, _base: int = 0) -> str | None:
+        if "nameless" in self._path:
+            return None
+        return "k\udcff" if "surrogate" in self._path else "kernel"
 
     def metric_by_name(self, name: str) -> IMetric | None:
+        if name == "size.sum":
+            return IMetric(float(Path(self._path).stat().st_size))
         return IMetric(float(os.getpid())) if name == "gpu__time_duration.sum" else None
 
     def metric_names(self) -> tuple[str, ...]:
@@ -61,19 +68,25 @@ class IAction:
 
 
 class _Range:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
     def num_actions(self) -> int:
         return 1
 
     def action_by_idx(self, _index: int) -> IAction:
-        return IAction()
+        return IAction(self._path)
 
 
 class _Context:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
     def num_ranges(self) -> int:
         return 1
 
     def range_by_idx(self, _index: int) -> _Range:
-        return _Range()
+        return _Range(self._path)
 
 
 def load_report(path: str) -> _Context:
@@ -81,10 +94,12 @@ def load_report(path: str) -> _Context:
     sys.stdout.write("noise on stdout\n")
     if "abort" in name:
         os.abort()
-    if "hang" in name:
+    if told := os.environ.get("FAKE_READER_HANGS"):
+        Path(told).write_text(str(os.getpid()))
+    if "hang" in name or told:
         time.sleep(60)
     if "raise" in name:
         raise RuntimeError("cannot parse the message")
     if "exit" in name:
         os._exit(3)
-    return _Context()
+    return _Context(path)

@@ -1,0 +1,67 @@
+"""What a reading process answers: a report made ready and read, as plain values that travel.
+
+The other side is workers.py; what comes back is made into dataclasses there and in report.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from perfkit.analysis.container import Container, Result
+from perfkit.analysis.prepared import prepared
+from perfkit.analysis.reader import RawLaunch, read_raw
+from perfkit.analysis.source_reader import RawInstruction, is_sampled, read_raw_instructions
+from perfkit.model import Process, WorkloadKind
+
+# A Container as plain values, launches, and sentences about what lies beside the report
+RawReport = tuple[tuple[Any, ...], list[RawLaunch], tuple[str, ...]]
+
+
+def read_launches(path: str, counters: Sequence[str] | None) -> RawReport:
+    """Every launch of the report at `path`; see `prepared` for the errors and `read_raw` for the counters."""
+    with prepared(Path(path)) as source:
+        container = source.container
+        launches: list[RawLaunch] = []
+        notes: tuple[str, ...] = ()
+        # Where damage left nothing, there is nothing to ask the library for.
+        if container.results or container.clean:
+            launches, notes = read_raw(str(source.file), counters, beside=path)
+        return pack(container), launches, notes
+
+
+def read_instructions(path: str, range_index: int, index: int) -> list[RawInstruction]:
+    """The instructions of one launch of the report at `path`."""
+    with prepared(Path(path)) as source:
+        if not is_sampled(source.container.names):
+            return []
+        return read_raw_instructions(str(source.file), range_index, index)
+
+
+def pack(container: Container) -> tuple[Any, ...]:
+    """A Container as plain values, but for the names of its counters."""
+    results = [
+        (str(one.kind.value), one.name, _process(one.process), one.whole, one.grid, one.block)
+        for one in container.results
+    ]
+    return (
+        container.size, container.expected_launches, container.ncu_version, container.readable, results,
+        container.lost, container.truncated, container.problems,
+    )  # fmt: skip
+
+
+def unpack(path: Path, packed: tuple[Any, ...]) -> Container:
+    """The Container that was packed."""
+    size, expected, version, readable, results, lost, truncated, problems = packed
+    made = tuple(
+        Result(WorkloadKind(kind), name, Process(*process) if process else None, *rest)
+        for kind, name, process, *rest in results
+    )
+    return Container(
+        path, size, expected, version, readable, made, frozenset(), lost, truncated, tuple(problems)
+    )
+
+
+def _process(process: Process | None) -> tuple[int, str, str] | None:
+    return (process.pid, process.host, process.executable) if process else None
