@@ -154,7 +154,7 @@ def registered(path: Path = FIELD / "perfkit.toml") -> list[str]:
 
 
 def launches(runs: Sequence[Path]) -> dict[str, Evaluated]:
-    """The launches of the runs by label. Raises HandCountError for a report's problems and repeated labels."""
+    """The launches of the runs by label. Raises HandCountError for problems and for repeated labels."""
     found: dict[str, Evaluated] = {}
     for run in runs:
         profile = perfkit.load(run, every_counter=True)
