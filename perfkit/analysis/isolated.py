@@ -5,18 +5,54 @@ The other side is workers.py; what comes back is made into dataclasses there and
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from perfkit.analysis.container import Container, Result
 from perfkit.analysis.prepared import prepared
-from perfkit.analysis.reader import RawLaunch, read_raw
-from perfkit.analysis.source_reader import RawInstruction, is_sampled, read_raw_instructions
+from perfkit.analysis.reader import RawLaunch, library, read_raw
+from perfkit.analysis.source_reader import is_sampled, read_raw_instructions
+from perfkit.analysis.workers import (
+    ERRORS,
+    RawInstruction,
+    RawReport,
+    end_with_parent,
+    receive,
+    send,
+)
+from perfkit.errors import PerfkitError
 from perfkit.model import Process, WorkloadKind
 
-# A Container as plain values, launches, and sentences about what lies beside the report
-RawReport = tuple[tuple[Any, ...], list[RawLaunch], tuple[str, ...]]
+
+def serve() -> None:
+    """The worker's side: answer one request after another until stdin closes."""
+    end_with_parent()
+    # The library may print: the answers get a descriptor of their own, and stdout goes nowhere.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    requests = sys.stdin.buffer
+    library()
+    while True:
+        try:
+            what, path, *rest = receive(requests)
+        except EOFError:
+            # The library's own cleanup at exit is one more thing that could crash.
+            os._exit(0)
+        answer: tuple[str, object]
+        try:
+            if what == "launches":
+                answer = ("content", read_launches(path, *rest))
+            else:
+                answer = ("content", read_instructions(path, *rest))
+        except PerfkitError as error:
+            kind = next(name for name, one in ERRORS.items() if isinstance(error, one))
+            answer = (kind, (error.message, error.remedy))
+        except Exception as error:  # noqa: BLE001 - sent home, where it becomes this file's error
+            answer = ("failure", str(error) or type(error).__name__)
+        send(answers, answer)
 
 
 def read_launches(path: str, counters: Sequence[str] | None) -> RawReport:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit.analysis.reader import library, text_of
-from perfkit.analysis.workers import Failure, Workers
+from perfkit.analysis.workers import Failure, RawInstruction, Workers
 from perfkit.errors import ReportError
 from perfkit.model import LaunchId
 
@@ -34,10 +34,6 @@ class Instruction:
     line: int
     samples: Mapping[str, float]
     source: str = ""
-
-
-# offset, SASS, file, line, samples by stall reason, text of the line: what travels from the reading process
-RawInstruction = tuple[int, str, str, int, dict[str, float], str]
 
 
 def read_instructions(launch: LaunchId) -> tuple[Instruction, ...]:

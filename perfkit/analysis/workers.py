@@ -24,13 +24,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from perfkit.errors import CannotError, PerfkitError, ReportError, UsageError
 
 if TYPE_CHECKING:
-    from perfkit.analysis.isolated import RawReport
-    from perfkit.analysis.source_reader import RawInstruction
+    from perfkit.analysis.reader import RawLaunch
     from perfkit.model import Report
 
 # A report of 100 MB takes seconds; one that takes minutes per 100 MB hangs.
@@ -39,9 +38,15 @@ _TIMEOUT_S = 60.0
 _BYTES_PER_PROCESS = 48 * 1024 * 1024
 _TIMEOUT_S_PER_BYTE = 1e-6
 # What a reading process may raise here, by the name it travels under; the first that fits.
-_ERRORS = {"report": ReportError, "usage": UsageError, "cannot": CannotError, "error": PerfkitError}
+ERRORS = {"report": ReportError, "usage": UsageError, "cannot": CannotError, "error": PerfkitError}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _WATCH_S = 0.5
+
+
+# A Container as plain values, launches, and sentences about what lies beside the report
+RawReport: TypeAlias = "tuple[tuple[Any, ...], list[RawLaunch], tuple[str, ...]]"
+# offset, SASS, file, line, samples by stall reason, text of the line
+RawInstruction = tuple[int, str, str, int, dict[str, float], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +136,18 @@ class _Worker:
         assert process.stdout is not None
         limit = _TIMEOUT_S + _TIMEOUT_S_PER_BYTE * size
         try:
-            _send(process.stdin, request)
+            send(process.stdin, request)
             if not select.select([process.stdout], [], [], limit)[0]:
                 process.kill()
                 self.close()
                 return Failure(f"ncu_report did not finish reading it in {limit:.0f} s")
-            answer = _receive(process.stdout)
+            answer = receive(process.stdout)
         except (OSError, EOFError, ValueError):
             self.close()
             return Failure(f"ncu_report crashed while reading it ({_ending(process.returncode)})")
         kind, content = answer
-        if kind in _ERRORS:
-            raise _ERRORS[kind](*content)
+        if kind in ERRORS:
+            raise ERRORS[kind](*content)
         return Failure(f"ncu_report cannot read it: {content}") if kind == "failure" else content
 
     def kill(self) -> None:
@@ -154,7 +159,7 @@ class _Worker:
         # The folder of this package goes first, so that the worker runs this very code, installed or not.
         root = str(Path(__file__).resolve().parents[2])
         code = (
-            f"import sys; sys.path.insert(0, {root!r}); from perfkit.analysis.workers import serve; serve()"
+            f"import sys; sys.path.insert(0, {root!r}); from perfkit.analysis.isolated import serve; serve()"
         )
         self._process = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -181,38 +186,7 @@ class _Worker:
             process.wait()
 
 
-def serve() -> None:
-    """The worker's side: answer one request after another until stdin closes."""
-    _end_with_parent()
-    from perfkit.analysis import isolated
-    from perfkit.analysis.reader import library
-
-    # The library may print: the answers get a descriptor of their own, and stdout goes nowhere.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    requests = sys.stdin.buffer
-    library()
-    while True:
-        try:
-            what, path, *rest = _receive(requests)
-        except EOFError:
-            # The library's own cleanup at exit is one more thing that could crash.
-            os._exit(0)
-        answer: tuple[str, object]
-        try:
-            if what == "launches":
-                answer = ("content", isolated.read_launches(path, *rest))
-            else:
-                answer = ("content", isolated.read_instructions(path, *rest))
-        except PerfkitError as error:
-            kind = next(name for name, one in _ERRORS.items() if isinstance(error, one))
-            answer = (kind, (error.message, error.remedy))
-        except Exception as error:  # noqa: BLE001 - sent home, where it becomes this file's error
-            answer = ("failure", str(error) or type(error).__name__)
-        _send(answers, answer)
-
-
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have this process ended when its parent ends, also while the library works."""
     parent = os.getppid()
     if sys.platform == "linux":
@@ -232,14 +206,14 @@ def _watch(parent: int) -> None:
     os._exit(0)
 
 
-def _send(pipe: IO[bytes], content: Any) -> None:
+def send(pipe: IO[bytes], content: Any) -> None:
     data = marshal.dumps(content)
     pipe.write(struct.pack("<Q", len(data)))
     pipe.write(data)
     pipe.flush()
 
 
-def _receive(pipe: IO[bytes]) -> Any:
+def receive(pipe: IO[bytes]) -> Any:
     header = pipe.read(8)
     if len(header) < 8:
         raise EOFError

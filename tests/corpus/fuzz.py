@@ -120,8 +120,9 @@ def run(
     tally = Tally()
     seen: set[str] = set()
     whole: dict[Path, int] = {}
-    real, process = reading.Workers, _Open(1)
-    reading.Workers = lambda _count: process  # type: ignore[misc,assignment]
+    process = _Open(1)
+    real = vars(reading)["Workers"]
+    vars(reading)["Workers"] = lambda _count: process
     try:
         with tempfile.TemporaryDirectory() as name:
             for number, (what, original, data) in enumerate(mutants(files, flips, cuts, seed)):
@@ -145,7 +146,7 @@ def run(
                     tally.distinct += 1
                 progress(number + 1, tally)
     finally:
-        reading.Workers = real  # type: ignore[misc]
+        vars(reading)["Workers"] = real
         Workers.__exit__(process, None, None, None)
     tally.reader_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     return tally
@@ -197,7 +198,7 @@ def _commands_in_child(
         os.close(here)
         code = 1
         try:
-            reading.read_reports = lambda *_, **options: _given(report, **options)  # type: ignore[assignment]
+            vars(reading)["read_reports"] = lambda *_, **options: _given(report, **options)
             lines = [_run_one(name, args) for name, args in asked]
             os.write(there, "\n".join(lines).encode("utf-8", "replace"))
             code = 0

@@ -73,13 +73,14 @@ def test_the_uuid_of_a_run_is_that_of_its_own_launches_only(tmp_path: Path) -> N
     stored = json.loads((run / "run.json").read_text())
     assert {one.device.uuid for one in read(run / "profile.ncu-rep").launches} == {stored["gpu"]["uuid"]}
     assert {one.device.uuid for one in read(RUNS / "programs" / "cpp" / "profile.ncu-rep").launches} == {""}
-    for change in (
+    changes: tuple[dict[str, object], ...] = (
         {"gpu": {**stored["gpu"], "name": "NVIDIA A100"}},
         {"kernels": []},
         {"reports": ["other.ncu-rep"]},
         {"gpu": 7},
         {"gpu": {"name": stored["gpu"]["name"], "uuid": ["x"]}},
-    ):
+    )
+    for change in changes:
         shutil.copy(run / "profile.ncu-rep", tmp_path)
         (tmp_path / "run.json").write_text(json.dumps({**stored, **change}))
         assert {one.device.uuid for one in read(tmp_path / "profile.ncu-rep").launches} == {""}, change
