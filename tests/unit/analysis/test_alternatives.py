@@ -97,7 +97,7 @@ OWN = sorted([*DATA.rglob("*.ncu-rep"), *RECORDED.rglob("*.ncu-rep")])
 
 @pytest.mark.skipif(not FIELD, reason="PERFKIT_REPORTS does not name a folder of field reports")
 def test_on_field_reports() -> None:
-    reports = read_reports(FIELD, SETS.reading(), isolate=False, keep_going=True)
+    reports = read_reports(FIELD, SETS.reading(), keep_going=True)
     assert sum(len(report.launches) for report in reports) > 100
     found = [
         line
@@ -110,7 +110,7 @@ def test_on_field_reports() -> None:
 
 
 def test_on_perfkits_own_reports() -> None:
-    reports = read_reports(OWN, SETS.reading(), isolate=False)
+    reports = read_reports(OWN, SETS.reading())
     assert sum(len(report.launches) for report in reports) > 50
     found = [
         line
