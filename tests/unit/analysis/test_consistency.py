@@ -67,6 +67,13 @@ def test_readings_that_agree_are_silent() -> None:
     assert evaluate(RIGHT).contradictions == ()
 
 
+def test_matrix_loads_have_a_counter_of_their_own() -> None:
+    # On an H200 a kernel of 131,072 LDSM and no LDS counts 0 shared loads by the hardware.
+    opcodes = {**RIGHT[OPCODES], "LDS": 0.0, "LDSM": 20.0}
+    counted = {"smsp__inst_executed_op_shared_ld.sum": 0.0, "smsp__inst_executed_op_ldsm.sum": 20.0}
+    assert evaluate({**RIGHT, OPCODES: opcodes, **counted}).contradictions == ()
+
+
 @pytest.mark.parametrize(
     ("what", "change", "invalid"),
     [
