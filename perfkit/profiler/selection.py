@@ -70,11 +70,11 @@ def count_launches(
     """
 
     def belongs(launch: ProfiledLaunch, request: KernelRequest, plan: KernelPlan) -> bool:
-        name = launch.kernel
-        known = (plan.symbol, request.spec.entry.split("::")[-1])
-        if name.endswith("..."):  # ncu shortens long names
-            return any(one.startswith(name[:-3]) for one in known)
-        return name.split("<")[0].split("::")[-1] in known
+        name = _function(launch.kernel)
+        known = (plan.symbol, _function(request.spec.entry))
+        if launch.kernel.endswith("..."):  # ncu shortens long names
+            return any(one.startswith(name.removesuffix("...")) for one in known)
+        return name in known
 
     counts, position = [], 0
     for index, (request, plan) in enumerate(zip(wanted, plans, strict=True)):
@@ -96,3 +96,11 @@ def count_launches(
         counts.append(count)
         position += count
     return counts
+
+
+def _function(name: str) -> str:
+    """The bare function of a name as ncu prints it: "copy", or with its signature "copy(const float *)",
+    "void ns::copy<4>(float *)".
+    """
+    plain = re.split(r"[<(]", name.replace("(anonymous namespace)::", ""), maxsplit=1)[0]
+    return plain.split()[-1].split("::")[-1] if plain.split() else ""

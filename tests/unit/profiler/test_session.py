@@ -175,6 +175,18 @@ class TestCountLaunches:
         launches = [("splitK", "cublas n=1024"), ("reduce", "cublas n=1024"), ("gemm", "cublas n=2048")]
         assert counted(["cublas 1024", "cublas 2048"], launches) == [2, 1]
 
+    @pytest.mark.parametrize(
+        "printed",
+        [
+            "sgemm_k6(const float *, float *, int)",
+            "void ns::sgemm_k6<128>(float *)",
+            "(anonymous namespace)::sgemm_k6(int)",
+        ],
+    )
+    def test_a_name_that_ncu_prints_with_its_signature(self, printed: str) -> None:
+        launches = [(printed, ""), ("sgemm_k7", "")]
+        assert counted(["k6 1024", "k7 1024"], launches) == [1, 1]
+
     def test_a_kernel_that_is_missing(self) -> None:
         assert counted(["k6 1024", "k7 1024"], [("sgemm_k6", "")]) == [1, 0]
         assert counted(["k6 1024", "k7 1024"], []) == [0, 0]
