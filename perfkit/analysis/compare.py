@@ -211,8 +211,9 @@ def _devices(a: Evaluated, b: Evaluated) -> str:
     if same_device(a.launch, b.launch) is not False:
         return ""
     one, other = (device_text(side.launch.device) for side in (a, b))
-    if one == other:
-        one, other = (side.launch.device.pci or side.launch.device.uuid for side in (a, b))
+    for told in ("pci", "uuid"):  # of two machines, index and bus address may be the same
+        if one == other:
+            one, other = (str(getattr(side.launch.device, told)) for side in (a, b))
     return (
         f"A ran on device {one} and B on device {other}, two cards of one model: such cards differ in "
         "clocks, memory and neighbours, so that a small difference may be the card's and not the kernel's"

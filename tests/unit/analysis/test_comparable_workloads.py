@@ -48,6 +48,8 @@ def test_two_cards_of_one_model_are_said() -> None:
     assert "two cards" not in warnings(made(), made(1))
     ranks = [made(i, device=Device(0, f"0000:0{i}:00"), process=Process(7 + i, "node")) for i in (0, 1)]
     assert "A ran on device 0000:00:00 and B on device 0000:01:00" in warnings(*ranks)
+    machines = [made(i, device=Device(0, "0000:06:00", f"GPU-{i}")) for i in (0, 1)]
+    assert "A ran on device GPU-0 and B on device GPU-1" in warnings(*machines)
 
 
 @pytest.mark.parametrize(
