@@ -77,7 +77,7 @@ def test_a_hanging_test_fails_alone(tmp_path: Path) -> None:
     (tmp_path / "test_inner.py").write_text(HANGS)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path),
-         "-p", "no:cacheprovider", "-n", "1", "-o", "timeout=1", str(tmp_path / "test_inner.py")],
+         "-p", "no:cacheprovider", "-n", "1", "-o", "timeout=3", str(tmp_path / "test_inner.py")],
         capture_output=True, text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert "1 failed, 1 passed" in done.stdout

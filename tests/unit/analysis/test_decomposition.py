@@ -139,3 +139,9 @@ def test_the_logarithm_of_slots_filled_is_that(r: float, w: float) -> None:
 def test_split_product_adds_up(values: list[float]) -> None:
     shares = split_product(named(values))
     assert sum(shares.values()) == pytest.approx(1 - math.prod(values), abs=1e-9)
+
+
+def test_more_warps_bring_nothing_where_one_is_always_ready() -> None:
+    ready = (0.5, 4.0, 1.0)
+    assert elasticity_of_warps(ready, ready) == 0.0
+    assert elasticity_of_readiness(ready, ready) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,24 @@ def test_a_matrix_product_may_err_with_the_number_of_its_terms(
     assert found is not None
     assert found.passed is passed
     assert found.max_abs_difference == pytest.approx(error, rel=1e-6)
+
+
+def test_outputs_with_the_same_nan_are_equal_bit_for_bit() -> None:
+    for want in (np.array([1.0, NAN]), np.array([1 + 1j, complex(NAN, 0)])):
+        found = compare("ref", {"x": want}, {"x": want.copy()}, 0, 0)
+        assert (found.passed, found.bit_equal) == (True, True)
+
+
+def test_a_failure_against_a_function_names_kernel_problem_and_limits(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text("def f(y):\n    return y * 0 + 1\n")
+    plan = KernelPlan(
+        key="own", label="own", problem="n=2", size={"n": 2}, reference=f"{tmp_path / 'ref.py'}:f",
+        arguments=(ArgumentPlan("y", "float32", (2,), "inout", "ones"),), atol=0.25, rtol=0.5,
+    )  # fmt: skip
+    verifier = Verifier(Workspace(0))
+    right, wrong = (verifier.check(plan, {"y": np.array([1.0, last])}) for last in (1.5, 2.0))
+    assert right is not None
+    assert (right.passed, right.message) == (True, "")
+    assert wrong is not None
+    differs = "y: 1 of 2 elements differ, first at (1,): 2.0 instead of 1.0"
+    assert wrong.message == f"own at n=2: {differs} (tolerance atol 0.25, rtol 0.5)"
