@@ -174,9 +174,9 @@ def _per_request(what: str, sectors: str, requests: str) -> Relation:
 _GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 
 RELATIONS: tuple[Relation, ...] = (
-    *_threads("ffma", "FFMA|FFMA32I", doubled="FFMA2"),
-    *_threads("fadd", "FADD|FADD32I", doubled="FADD2"),
-    *_threads("fmul", "FMUL|FMUL32I", doubled="FMUL2"),
+    *_threads("ffma", "FFMA|FFMA32I|FHFMA", doubled="FFMA2|FHFMA2"),
+    *_threads("fadd", "FADD|FADD32I|FHADD", doubled="FADD2|FHADD2"),
+    *_threads("fmul", "FMUL|FMUL32I", doubled="FMUL2|FHMUL2"),
     *_threads("dfma", "DFMA"),
     Relation(
         "instructions executed",

@@ -31,6 +31,7 @@ PLAIN = [
     "BRA",
     "HMMA",
 ]
+BLOCKS, WARPS = 64, 8  # of the grid; of a block
 RICH = [*PLAIN, "FFMA2", "FHFMA2", "LDGSTS.E.BYPASS.128", "UBLKCP.S.G", "LDSM.16.M88.4", "STG.E.U8", "DFMA"]
 
 
@@ -46,8 +47,8 @@ def launch(chip: str, seed: int, *, rich: bool) -> Launch:
     counters = made.counters()
     major, minor = (int(part) for part in chip.split("."))
     return Launch(
-        LaunchId("made.ncu-rep", 0, 0), "k", "k()", "GPU", (major, minor), "2025.3.1.0", (64, 1, 1),
-        (256, 1, 1), True, counters={name: _counter(name, value) for name, value in counters.items()},
+        LaunchId("made.ncu-rep", 0, 0), "k", "k()", "GPU", (major, minor), "2025.3.1.0", (BLOCKS, 1, 1),
+        (32 * WARPS, 1, 1), True, counters={name: _counter(name, value) for name, value in counters.items()},
     )  # fmt: skip
 
 
@@ -74,7 +75,10 @@ class _Facts:
         self.sm_active = self.elapsed * chance.uniform(0.5, 1.0)
         self.smsp_active = self.sm_active * (0.9 if rich else 1.0)
         self.seconds = self.elapsed / 1.5e9
-        self.warps = chance.uniform(1.0, self._figures["max_warps_per_sm"] / self._figures["smsps_per_sm"])
+        self.resident = min(
+            self._figures["max_blocks_per_sm"], self._figures["max_warps_per_sm"] // WARPS, 3.0
+        )
+        self.warps = chance.uniform(1.0, self.resident * WARPS / self._figures["smsps_per_sm"])
         budget = self.smsp_active * self.smsps * chance.uniform(0.1, 0.9)
         names = RICH if rich else PLAIN
         weights = [chance.random() + 0.1 for _ in names]
@@ -82,6 +86,7 @@ class _Facts:
             name: float(round(budget * weight / sum(weights)) + 1)
             for name, weight in zip(names, weights, strict=True)
         }
+        self.modified["EXIT"] = float(BLOCKS * WARPS)  # every warp ends
         self.opcodes: dict[str, float] = {}
         for name, count in self.modified.items():
             base = name.split(".")[0]
@@ -89,6 +94,14 @@ class _Facts:
         polls = 1000.0 if rich else 0.0  # how often a wait looks again differs from pass to pass
         self.instructions = sum(self.opcodes.values()) + polls
         self.lanes_on = 0.75 if rich else 1.0
+        # Every warp is in one state in every cycle; it issues in as many as there are instructions.
+        total = self.warps * self.smsp_active * self.smsps
+        shares = {reason: chance.random() for reason in STALLS if reason != "selected"}
+        rest = (total - self.instructions) / sum(shares.values())
+        self.warp_cycles = {reason: rest * share for reason, share in shares.items()}
+        if "selected" in STALLS:
+            self.warp_cycles["selected"] = self.instructions
+        self.eligible = self.instructions + self.warp_cycles["not_selected"]
         self.true = {name: 32 * self.lanes_on * count for name, count in self.opcodes.items()}
 
     def counters(self) -> dict[str, Any]:
@@ -100,8 +113,7 @@ class _Facts:
 
     def _device(self) -> dict[str, Any]:
         of = self._figures
-        warps = 8.0
-        blocks = min(of["max_blocks_per_sm"], of["max_warps_per_sm"] // warps, 3.0)
+        warps, blocks = float(WARPS), self.resident
         peak = of["fp32_lanes_per_sm"]
         limits = ("blocks", "registers", "shared_mem", "warps", "barriers")
         return {
@@ -111,7 +123,7 @@ class _Facts:
             "device__attribute_max_warps_per_scheduler": of["max_warps_per_sm"] / of["smsps_per_sm"],
             "launch__block_size": 32 * warps,
             "launch__registers_per_thread": 64,
-            "launch__grid_size": 64,
+            "launch__grid_size": BLOCKS,
             **{f"launch__occupancy_limit_{name}": blocks for name in limits},
             "sm__maximum_warps_avg_per_active_cycle": blocks * warps,
             "sm__maximum_warps_per_active_cycle_pct": (100 * blocks * warps / of["max_warps_per_sm"], "%"),
@@ -161,6 +173,12 @@ class _Facts:
             "sass__thread_inst_executed_true_per_opcode": self.true,
             "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": lanes,
             "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed": lanes / self.elapsed,
+            **{
+                f"smsp__sass_thread_inst_executed_op_{name.lower()}_pred_on.sum{kind}": threads / cycles
+                for name in ("FADD", "FMUL", "DFMA")
+                for threads in [self.true.get(name, 0.0)]
+                for kind, cycles in (("", 1.0), (".per_cycle_elapsed", self.elapsed))
+            },
             "sm__inst_executed_pipe_tensor.sum": tensor,
             "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum": 0.0,
             "smsp__warps_active.avg.per_cycle_active": per_scheduler,
@@ -168,8 +186,8 @@ class _Facts:
             "sm__warps_active.avg.per_cycle_active": per_sm,
             "sm__active_warps_avg_per_active_cycle": per_sm,
             "sm__warps_active.avg.pct_of_peak_sustained_active": (100 * per_sm / of["max_warps_per_sm"], "%"),
-            "smsp__warps_eligible.avg.per_cycle_active": 0.5 * per_scheduler,
-            "smsp__warps_eligible.sum": 0.5 * per_scheduler * self.smsp_active * self.smsps,
+            "smsp__warps_eligible.avg.per_cycle_active": self.eligible / (self.smsp_active * self.smsps),
+            "smsp__warps_eligible.sum": self.eligible,
         }
 
     def _memory(self) -> dict[str, Any]:
@@ -209,8 +227,6 @@ class _Facts:
             "lts__t_sectors_srcunit_tex_op_atom.sum": returned,
             "lts__t_sectors_srcunit_tex_op_atom_dot_alu.sum": 0.6 * returned,
             "lts__t_sectors_srcunit_tex_op_atom_dot_cas.sum": 0.4 * returned,
-            "l1tex__t_sectors.sum": 10 * read,
-            "l1tex__t_sectors_lookup_hit.sum": 3 * read,
             "l1tex__t_sector_hit_rate.pct": (30.0, "%"),
             "lts__t_sectors.sum": 10 * read,
             "lts__t_sectors_lookup_hit.sum": 4 * read,
@@ -224,6 +240,11 @@ class _Facts:
             found[f"l1tex__t_sectors_{name}.sum"] = sectors * requests
             found[f"l1tex__t_sectors_{name}_lookup_hit.sum"] = 0.25 * sectors * requests
             found[f"l1tex__average_t_sectors_per_request_{name}.ratio"] = sectors
+        every = 10.0 * sum(
+            found[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{kind}.sum"] for kind in ("ld", "st")
+        )
+        found["l1tex__t_sectors.sum"] = every
+        found["l1tex__t_sectors_lookup_hit.sum"] = 0.3 * every
         for kind in ("read", "write"):
             sectors = float(self._chance.randint(1, 10**6))
             for name in (f"dram__bytes_{kind}", f"dram__bytes_op_{kind}"):
@@ -239,20 +260,20 @@ class _Facts:
             found[f"smsp__sass_inst_executed_op_shared_{kind}.sum"] = executed
             found[f"sass__inst_executed_shared_{words}"] = executed
             found[f"smsp__inst_executed_op_shared_{kind}.sum"] = self.opcodes[opcode]
+            found[f"smsp__sass_inst_executed_op_local_{kind}.sum"] = 0.0
             matrix = self.opcodes.get("LDSM", 0.0) if kind == "ld" else 0.0
             found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum"] = 2 * (executed + 0.9 * matrix)
         found["smsp__sass_inst_executed_op_ldsm.sum"] = 0.9 * self.opcodes.get("LDSM", 0.0)
+        found["smsp__inst_executed_op_ldgsts.sum"] = self.opcodes.get("LDGSTS", 0.0)
         found["smsp__inst_executed_op_ldsm.sum"] = self.opcodes.get("LDSM", 0.0)
         return found
 
     def _stalls(self) -> dict[str, Any]:
-        total = self.warps * self.smsp_active * self.smsps  # every warp is in one state in every cycle
-        shares = {reason: self._chance.random() for reason in STALLS}
-        warp_cycles = {reason: total * share / sum(shares.values()) for reason, share in shares.items()}
+        total = sum(self.warp_cycles.values())
         found: dict[str, Any] = {
             "smsp__average_warp_latency_per_inst_issued.ratio": total / self.instructions
         }
-        for reason, cycles in warp_cycles.items():
+        for reason, cycles in self.warp_cycles.items():
             ratio = cycles / self.instructions
             found[f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"] = ratio
             found[f"smsp__warps_issue_stalled_{reason}.sum"] = cycles

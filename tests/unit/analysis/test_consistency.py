@@ -22,6 +22,8 @@ from perfkit.profiler.run_store import recorded_root
 SETS = load_metric_sets()
 OPCODES = "sass__inst_executed_per_opcode"
 DATA = Path(__file__).parents[2] / "data"
+CASES = DATA / "cases"  # made up, some cut: tested one by one
+REAL = [path for path in sorted(DATA.rglob("*.ncu-rep*")) if not path.is_relative_to(CASES)]
 
 
 def evaluate(counters: Mapping[str, Any], chip: tuple[int, int] = (9, 0)) -> Evaluated:
@@ -157,9 +159,7 @@ def test_what_is_no_necessity_is_no_contradiction() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "path", sorted(DATA.rglob("*.ncu-rep*")) + sorted(recorded_root().rglob("*.ncu-rep"))
-)
+@pytest.mark.parametrize("path", REAL + sorted(recorded_root().rglob("*.ncu-rep")))
 def test_healthy_reports_of_this_repository_are_silent(path: Path) -> None:
     for launch in read_report(path, SETS.reading()).launches:
         assert [describe(one) for one in SETS.evaluate(launch).contradictions] == []
@@ -171,7 +171,10 @@ def test_the_listing_of_another_build_is_found_out(tmp_path: Path, kernel: str, 
     """A listing laid over another kernel's addresses adds up to the launch's instructions all the same."""
     (report,) = recorded_root().glob("*_profile/profile.ncu-rep")
     stored = json.loads(report.with_suffix(".sass.json").read_text(encoding="utf-8"))
-    stored["kernels"][kernel] = stored["kernels"][other]
+    opcodes = {entry["kernel"]: entry["opcodes"] for entry in stored["kernels"]}
+    for entry in stored["kernels"]:
+        if entry["kernel"] == kernel.removeprefix("sgemm_"):
+            entry["opcodes"] = opcodes[other.removeprefix("sgemm_")]
     copy = tmp_path / report.name
     shutil.copy(report, copy)
     copy.with_suffix(".sass.json").write_text(json.dumps(stored), encoding="utf-8")
