@@ -141,9 +141,9 @@ class Profile:
     def _side(self, which: int | str, problem: str) -> list[Evaluated]:
         if isinstance(which, int):
             return [self.evaluated[which]]
-        from perfkit.analysis.identity import refuse_several
+        from perfkit.analysis.identity import called, refuse_several
 
-        named = [one for one in self.evaluated if which in (one.launch.label, one.launch.kernel)]
+        named = called(self.evaluated, which)
         if not named:
             known = ", ".join(dict.fromkeys(one.label for one in self.launches))
             raise UsageError(f"no launch is called {which!r}", f"There are: {known}.")

@@ -315,10 +315,12 @@ def judge(times_a: Sequence[float], times_b: Sequence[float], cycles_a: float, c
             f"{said}: more than the {SINGLE:.0%} asked of {_launches(times_a, times_b)} to exceed their "
             "scatter",
         )
+    why = f"under the {SINGLE:.0%} asked of {_launches(times_a, times_b)}"
+    if overlap:
+        why = f"the times of {_launches(times_a, times_b)} overlap"
     return Verdict(
         VerdictKind.AMBIGUOUS,
-        f"{said}: under the {SINGLE:.0%} asked of {_launches(times_a, times_b)}; "
-        "profile more launches, or time them with `perfkit bench A B --pairs 60`",
+        f"{said}: {why}; profile more launches, or time them with `perfkit bench A B --pairs 60`",
     )
 
 

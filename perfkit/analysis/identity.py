@@ -191,15 +191,27 @@ def same_device(a: Launch, b: Launch) -> bool | None:
     return True if a.id.report == b.id.report and a.process == b.process else None
 
 
+def called(launches: Iterable[Evaluated], name: str) -> list[Evaluated]:
+    """The launches that `name` means: those of the kernel so labelled, else those of the function.
+
+    Two builds of one function have two labels, and one of them may be the function's own name.
+    """
+    held = list(launches)
+    return [one for one in held if one.launch.label == name] or [
+        one for one in held if one.launch.kernel == name
+    ]
+
+
 def refuse_several(picked: Sequence[Evaluated], text: str) -> None:
     """Raise UsageError for launches that are no repetitions of one another, naming what differs.
 
-    Repetitions are alike in function, grid, block, GPU and device.
+    Repetitions are alike in kernel, function, grid, block, GPU and device.
     """
     if len(picked) < 2:
         return
     ways: Mapping[str, Callable[[Launch], object]] = {
         "kind of workload": lambda one: one.kind,
+        "kernel": lambda one: one.key,
         "function": lambda one: one.name,
         "grid": lambda one: one.grid,
         "block": lambda one: one.block,

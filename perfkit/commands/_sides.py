@@ -153,18 +153,15 @@ def _candidates(sources: Sources, text: str) -> list[Chosen]:
 
 def _of_report(sources: Sources, path: Path, which: str | None, text: str) -> list[Chosen]:
     from perfkit.analysis.compare import Origin
-    from perfkit.analysis.identity import listed, refuse_several
+    from perfkit.analysis.identity import called, listed, refuse_several
 
     launches = sources.launches(path)
     if which is None:
         picked = launches
+    elif match := _LAUNCH.fullmatch(which):
+        picked = tuple(one for one in launches if _is(one, match))
     else:
-        match = _LAUNCH.fullmatch(which)
-        picked = tuple(
-            one
-            for one in launches
-            if (_is(one, match) if match else which in (one.launch.label, one.launch.kernel))
-        )
+        picked = tuple(called(launches, which))
     if not picked:
         raise UsageError(f"{path} holds no launch {which}", f"It holds {listed(launches)}.")
     problems = dict.fromkeys(one.launch.problem for one in picked)

@@ -86,8 +86,13 @@ def wavefronts_per_shared_load(raw: Raw) -> Any:
 def issue_rate(raw: Raw) -> Any:
     rate = raw("smsp__issue_active.avg.per_cycle_active")
     share, active = raw("sm__issue_active.avg.pct_of_peak_sustained_elapsed"), raw("sm__cycles_active.avg")
-    if rate is not None or share is None or raw("launch__block_size") <= 96:
+    if rate is not None or share is None:
         return rate
+    of_smsps = raw("smsp__cycles_elapsed.avg"), raw("smsp__cycles_active.avg")
+    if None not in of_smsps:
+        return pytest.approx(share / 100 * of_smsps[0] / of_smsps[1], rel=1e-12)
+    if raw("launch__block_size") <= 96:
+        return None
     elapsed = first(raw("sm__cycles_elapsed.avg"), raw("gpc__cycles_elapsed.max"))
     return pytest.approx(share / 100 * elapsed / active, rel=1e-12)
 

@@ -96,6 +96,14 @@ def test_a_kernel_is_the_same_as_itself(timing: tuple[RunRecord, Mapping[str, An
     assert found["faster"] + found["slower"] == 0, found
 
 
+def _still(times: list[float]) -> bool:
+    """Whether nine in ten launches lie within 2.5 %. The quartiles alone do not see a second, slower mode of
+    one launch in eight (k6b at 2048).
+    """
+    low, middle, high = np.percentile(times, [5, 50, 95])
+    return bool((high - low) / middle < 0.025)
+
+
 @pytest.mark.parametrize("timing", LONG, ids=_id)
 def test_one_percent_is_found_where_launches_scatter_by_less(
     timing: tuple[RunRecord, Mapping[str, Any]],
@@ -103,15 +111,12 @@ def test_one_percent_is_found_where_launches_scatter_by_less(
     times = _rounds(*timing)[0]
     found = _verdicts(times, 0.01)
     assert found["faster"] + found["same"] == 0, "what cannot be told must be ambiguous"
-    low, middle, high = np.percentile(times, [25, 50, 75])
-    if (high - low) / middle < 0.01:
+    if _still(times):
         assert found["slower"] >= 19, found
 
 
 def test_most_kernels_scatter_by_less() -> None:
-    quartiles = [np.percentile(_rounds(*timing)[0], [25, 50, 75]) for timing in LONG]
-    still = sum(bool((high - low) / middle < 0.01) for low, middle, high in quartiles)
-    assert still >= 0.9 * len(LONG)
+    assert sum(_still(_rounds(*timing)[0]) for timing in LONG) >= 0.9 * len(LONG)
 
 
 def _pairs(rows: Iterable[Mapping[str, str]]) -> PairSamples:

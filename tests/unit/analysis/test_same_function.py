@@ -14,7 +14,9 @@ import pytest
 
 import perfkit
 from perfkit import Profile
+from perfkit.analysis.identity import refuse_several
 from perfkit.analysis.opcode_classes import by_class
+from perfkit.errors import UsageError
 from perfkit.model import Comparison, Evaluated, Factor
 
 RUNS = Path(__file__).parents[2] / "data" / "runs" / "field_pair"
@@ -111,6 +113,14 @@ def test_the_same_explanation(together: Profile, apart: Profile) -> None:
     for mine, theirs in zip(every((instructions,)), every((others["instructions"],)), strict=True):
         assert (mine.name, mine.before, mine.after) == (theirs.name, theirs.before, theirs.after)
         assert mine.contribution == pytest.approx(theirs.contribution, rel=1e-9, abs=1e-12)
+
+
+def test_the_name_of_both_means_the_kernel_that_is_called_so(together: Profile) -> None:
+    comparison = together.explain(*KERNELS)
+    assert (comparison.a.repeats, comparison.b.repeats) == (1, 1)
+    one = together[0].launch
+    with pytest.raises(UsageError, match="differ in kernel"):
+        refuse_several(together.evaluated, one.kernel)
 
 
 def test_local_accesses_are_the_story(together: Profile) -> None:
