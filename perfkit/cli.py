@@ -13,6 +13,7 @@ import sys
 
 import typer
 
+from perfkit.commands import _reading
 from perfkit.errors import PerfkitError
 
 # In the order `perfkit --help` lists them: modules of perfkit.commands, each with a function of its name.
@@ -55,6 +56,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     debug: bool = typer.Option(
         False, "--debug", help="Show the traceback of an error.", envvar="PERFKIT_DEBUG"
     ),
@@ -64,6 +66,7 @@ def _root(
 ) -> None:
     if debug:
         os.environ["PERFKIT_DEBUG"] = "1"
+    context.with_resource(_reading.process(context.invoked_subcommand))
 
 
 for _name in COMMANDS:

@@ -6,25 +6,24 @@ The other side is workers.py; what comes back is made into dataclasses there and
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from perfkit.analysis.container import Container, Result
+from perfkit.analysis.exchange import ERRORS, RawInstruction, RawReport, receive, send
 from perfkit.analysis.prepared import prepared
 from perfkit.analysis.reader import RawLaunch, library, read_raw
 from perfkit.analysis.source_reader import is_sampled, read_raw_instructions
-from perfkit.analysis.workers import (
-    ERRORS,
-    RawInstruction,
-    RawReport,
-    end_with_parent,
-    receive,
-    send,
-)
 from perfkit.errors import PerfkitError
 from perfkit.model import Process, WorkloadKind
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_WATCH_S = 0.5
 
 
 def serve() -> None:
@@ -53,6 +52,26 @@ def serve() -> None:
         except Exception as error:  # noqa: BLE001 - sent home, where it becomes this file's error
             answer = ("failure", str(error) or type(error).__name__)
         send(answers, answer)
+
+
+def end_with_parent() -> None:
+    """Have this process ended when its parent ends, also while the library works."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        # The library may hold the interpreter for as long as it reads one file; then this waits too.
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(0)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH_S)
+    os._exit(0)
 
 
 def read_launches(path: str, counters: Sequence[str] | None) -> RawReport:

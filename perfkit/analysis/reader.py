@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -96,6 +95,8 @@ def library_version() -> str:
 
 def _installed() -> list[Path]:
     """`extras/python` of every Nsight Compute on this machine, newest release first."""
+    import shutil
+
     roots: list[Path] = []
     if ncu := shutil.which("ncu"):
         # ncu on PATH may be a link or a wrapper, in the installation's root or in target/<platform>/.

@@ -53,7 +53,6 @@ def read_reports(
     back as a Report with `error` set. What is missing from a file that can be read is in `lost` and
     `problems`. Raises CannotError where ncu_report is not installed, or there is no room to unpack a file.
     """
-    reader.library()
     files = [Path(path) for path in paths]
     reports: list[Report | None] = [None] * len(files)
 
@@ -62,6 +61,7 @@ def read_reports(
         if progress is not None:
             progress(report)
 
+    reader.library()
     with Workers(max(1, min(jobs, len(files)))) as workers:
         workers.map(lambda file: _read(file, counters, workers), files, done)
     result = [report for report in reports if report is not None]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from perfkit.analysis.exchange import RawInstruction
 from perfkit.analysis.reader import library, text_of
-from perfkit.analysis.workers import Failure, RawInstruction, Workers
 from perfkit.errors import ReportError
 from perfkit.model import LaunchId
 
@@ -47,6 +47,8 @@ def read_all_instructions(launches: Sequence[LaunchId]) -> list[tuple[Instructio
 
     Raises ReportError where the report can no longer be read.
     """
+    from perfkit.analysis.workers import Failure, Workers  # the reading process imports this file too
+
     found: list[tuple[Instruction, ...]] = []
     with Workers(1) as workers:
         for launch in launches:

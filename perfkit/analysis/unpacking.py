@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +64,8 @@ def beginning(path: Path, size: int, called: Path) -> Iterator[Path]:
 @contextmanager
 def _nameless(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """A temporary file, and the path under which other processes of this user can open it."""
+    import tempfile  # few reports need one, and every reading process would start with it
+
     try:
         stream = tempfile.TemporaryFile(prefix="perfkit-")  # noqa: SIM115 - the `with` is below
     except OSError as error:
@@ -86,6 +87,8 @@ def _failed(path: Path, error: OSError) -> PerfkitError:
         return ReportError(
             f"{path}: cannot be unpacked: {error.strerror or error}", "Check the file and the folder TMPDIR."
         )
+    import tempfile
+
     return CannotError(
         f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {error.strerror or error}",
         "Free some space there, or set TMPDIR to a folder that has more.",

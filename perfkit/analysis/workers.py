@@ -1,35 +1,28 @@
 """Reading processes: the library that reads reports can crash or hang, and then only its process may go.
 
 A worker is a fresh Python (`python -c ...`), not a fork and not multiprocessing's spawn: a fork of a
-program with threads can deadlock, and spawn runs the caller's script again. Requests and answers are
-length-prefixed `marshal` records. A worker ends when its parent does, however that ends: while it waits, its
-input closes; while it reads, the kernel ends it (Linux) or a thread that watches the parent does.
+program with threads can deadlock, and spawn runs the caller's script again. A worker ends when its parent
+does, however that ends: while it waits, its input closes; while it reads, the kernel ends it (Linux) or a
+thread that watches the parent does.
 """
 
 from __future__ import annotations
 
-import marshal
-import os
 import queue
 import select
 import signal
-import struct
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import CannotError, PerfkitError, ReportError, UsageError
+from perfkit.analysis.exchange import ERRORS, RawInstruction, RawReport, receive, send
 
 if TYPE_CHECKING:
-    from perfkit.analysis.reader import RawLaunch
     from perfkit.model import Report
 
 # A report of 100 MB takes seconds; one that takes minutes per 100 MB hangs.
@@ -37,16 +30,6 @@ _TIMEOUT_S = 60.0
 # The library keeps about five times the size of every report it has read, for as long as its process lives.
 _BYTES_PER_PROCESS = 48 * 1024 * 1024
 _TIMEOUT_S_PER_BYTE = 1e-6
-# What a reading process may raise here, by the name it travels under; the first that fits.
-ERRORS = {"report": ReportError, "usage": UsageError, "cannot": CannotError, "error": PerfkitError}
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_WATCH_S = 0.5
-
-
-# A Container as plain values, launches, and sentences about what lies beside the report
-RawReport: TypeAlias = "tuple[tuple[Any, ...], list[RawLaunch], tuple[str, ...]]"
-# offset, SASS, file, line, samples by stall reason, text of the line
-RawInstruction = tuple[int, str, str, int, dict[str, float], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +44,8 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._all = [_Worker() for _ in range(count)]
+        self._all = [*_kept[:count], *(_Worker() for _ in range(count - len(_kept)))]
+        del _kept[:count]
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         for worker in self._all:
             self._idle.put(worker)
@@ -73,7 +57,10 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for worker in self._all:
-            worker.close()
+            if _keeping and not _kept and error is None and self._count == 1:
+                _kept.append(worker)
+            else:
+                worker.close()
 
     def read(self, path: str, counters: Sequence[str] | None) -> RawReport | Failure:
         """What isolated.read_launches gives of one file, or why it gives nothing. Blocks until a process is
@@ -103,6 +90,8 @@ class Workers:
             for index, file in enumerate(files):
                 done(index, read(file))
             return
+        from concurrent.futures import ThreadPoolExecutor, as_completed
+
         with ThreadPoolExecutor(self._count) as pool:
             futures = {pool.submit(read, file): index for index, file in enumerate(files)}
             try:
@@ -113,6 +102,31 @@ class Workers:
                 for worker in self._all:
                     worker.kill()  # the pool waits for threads that wait for their process
                 raise
+
+
+# The process of a command that reads more than once, while none of its readings uses it.
+_kept: list[_Worker] = []
+_keeping = False
+
+
+@contextmanager
+def one_process_kept() -> Iterator[None]:
+    """Start a reading process at once, beside whatever comes before the first reading, and keep it for the
+    next one. For a command, which does nothing else: elsewhere no process outlives its reading.
+    """
+    global _keeping
+    first = _Worker()
+    first.start()
+    _kept.append(first)
+    _keeping = True
+    try:
+        yield
+    finally:
+        _keeping = False
+        while _kept:
+            worker = _kept.pop()
+            worker.kill()
+            worker.close()
 
 
 class _Worker:
@@ -131,7 +145,7 @@ class _Worker:
         if self._bytes_read and self._bytes_read + size > _BYTES_PER_PROCESS:
             self.close()
         self._bytes_read += size
-        process = self._process or self._start()
+        process = self._process or self.start()
         assert process.stdin is not None
         assert process.stdout is not None
         limit = _TIMEOUT_S + _TIMEOUT_S_PER_BYTE * size
@@ -155,14 +169,16 @@ class _Worker:
         if self._process is not None:
             self._process.kill()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the process; what it is to read can be asked at once."""
         # The folder of this package goes first, so that the worker runs this very code, installed or not.
+        # Of the current folder nothing is imported (-P): a `queue.py` beside a report is not Python's.
         root = str(Path(__file__).resolve().parents[2])
         code = (
             f"import sys; sys.path.insert(0, {root!r}); from perfkit.analysis.isolated import serve; serve()"
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
+            [sys.executable, "-P", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -184,44 +200,6 @@ class _Worker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def end_with_parent() -> None:
-    """Have this process ended when its parent ends, also while the library works."""
-    parent = os.getppid()
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        # The library may hold the interpreter for as long as it reads one file; then this waits too.
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:  # it ended before the line above
-        os._exit(0)
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_WATCH_S)
-    os._exit(0)
-
-
-def send(pipe: IO[bytes], content: Any) -> None:
-    data = marshal.dumps(content)
-    pipe.write(struct.pack("<Q", len(data)))
-    pipe.write(data)
-    pipe.flush()
-
-
-def receive(pipe: IO[bytes]) -> Any:
-    header = pipe.read(8)
-    if len(header) < 8:
-        raise EOFError
-    (size,) = struct.unpack("<Q", header)
-    data = pipe.read(size)
-    if len(data) < size:
-        raise EOFError
-    return marshal.loads(data)
 
 
 def _ending(code: int | None) -> str:

@@ -1,16 +1,27 @@
-"""The progress bar of reading reports: on stderr, only for people, only when it takes a while."""
+"""What commands that read reports share: their reading process, and a progress bar when it takes a while."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perfkit.model import Report
 
+# Commands that always read reports.
+COMMANDS = ("show", "model", "explain", "check", "report", "roofline")
 _FEW = 8  # so many reports are read in well under a second
+
+
+def process(command: str | None) -> AbstractContextManager[None]:
+    """The reading process of a command that reads, from its start to its end."""
+    if command not in COMMANDS or {"-h", "--help"} & set(sys.argv):
+        return nullcontext()
+    from perfkit.analysis.workers import one_process_kept
+
+    return one_process_kept()
 
 
 @contextmanager

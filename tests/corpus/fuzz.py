@@ -4,11 +4,16 @@
 
 A mutant is a field report with one byte changed, or cut short. It is read as every command reads, in a
 process of its own; then a forked child runs the commands, which are given what was read (only `explain` of
-two launches reads the single instructions as well). Mutants that read alike (every field of every launch,
-every counter, every sentence) would print alike, so the commands run on one of them.
+two launches reads the single instructions as well). Mutants of one report that differ only in ordinary
+values of counters take the same way through the commands, so these run on one of them: a reading is distinct
+by its errors and problems, by which launches there are and what they are called, by counters that came,
+went, or hold what no counter should (nan, infinity, below 0, beyond 2^53), and by the status of every metric.
+One mutant in 25 also goes through the real command line, with nothing given.
 
 What may become of a mutant: it is an error that names the file; or every launch that the whole report holds
-is read, or counted as lost, or the report says that more may be lost than can be counted.
+is read, or counted as lost, or the report says that more may be lost than can be counted. And every command
+says so. A changed byte inside a value that still parses gives another value, which nothing can tell: the
+format has no checksum.
 """
 
 from __future__ import annotations
@@ -17,22 +22,26 @@ import argparse
 import contextlib
 import hashlib
 import io
+import math
 import os
 import random
+import re
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from perfkit.analysis import report as reading
 from perfkit.analysis.workers import Workers
 from perfkit.errors import ReportError
-from perfkit.model import REPORT_SUFFIXES, Report
+from perfkit.model import REPORT_SUFFIXES, Launch, Report
 
 FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 RULES = """
@@ -44,21 +53,35 @@ value = 255
 """
 TIMEOUT_S = 240
 MEMORY_MB = 600
+END_TO_END = 25  # one mutant of so many goes through the real command line
 _GOOD_EXITS = (0, 1, 2)
+_LARGEST_OFTEN = 250_000  # bytes: of larger reports there are a third as many mutants
+_EXACT = 2.0**53  # integers beyond it are not exact as doubles
+_ADDRESS_SPACE = 16 << 30  # bytes: threads and libraries of a GPU program reserve far more than they use
 
 
 @dataclass
 class Tally:
-    """What became of the mutants: counts, and the first few of whatever must not happen."""
+    """What became of the mutants: counts, and whatever must not happen."""
 
     became: Counter[str] = field(default_factory=Counter)
     commands: Counter[str] = field(default_factory=Counter)
+    real: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     distinct: int = 0
-    commanded: int = 0
     reader_mb: float = 0.0
     command_mb: float = 0.0
+    real_mb: float = 0.0
     slowest_s: float = 0.0
+    spent: Counter[str] = field(default_factory=Counter)  # seconds
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A report as it was before anything was done to it, and the status of every metric by launch."""
+
+    report: Report
+    statuses: Sequence[dict[str, str]]
 
 
 class _Open(Workers):
@@ -67,12 +90,21 @@ class _Open(Workers):
     def __exit__(self, *_: object) -> None:
         return
 
+    def peak_mb(self) -> float:
+        """The largest resident memory of the present reading process so far."""
+        process = self._all[0]._process
+        if process is None or not Path(f"/proc/{process.pid}/status").exists():
+            return 0.0
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) / 1024
+
 
 def mutants(files: Sequence[Path], flips: int, cuts: int, seed: int) -> Iterator[tuple[str, Path, bytes]]:
     """(what was done, original, content): single bytes changed at random, then cuts at random lengths."""
     rnd = random.Random(seed)
+    turns = [one for one in files for _ in range(3 if one.stat().st_size <= _LARGEST_OFTEN else 1)]
     for number in range(flips + cuts):
-        original = files[number % len(files)]
+        original = turns[number % len(turns)]
         data = bytearray(original.read_bytes())
         place = rnd.randrange(8, len(data))
         if number < flips:
@@ -89,7 +121,7 @@ def commands(file: Path, folder: Path, launches: int) -> list[tuple[str, list[st
     name = str(file)
     found = [(f"show {fmt}", ["show", name, "--format", fmt]) for fmt in FORMATS]
     found += [
-        ("show raw", ["show", name, "--raw", "."]),
+        ("show raw", ["show", name, "--raw", "." if file.stat().st_size < 100_000 else "^sm__"]),
         ("show aggregate", ["show", name, "--aggregate", "median"]),
         ("model", ["model", name]),
         ("explain", ["explain", f"{name}:0"]),
@@ -108,52 +140,98 @@ def run(
     cuts: int,
     seed: int,
     only: Callable[[str], bool] = lambda _: True,
-    every: int = 1,
+    real_every: int = END_TO_END,
     progress: Callable[[int, Tally], None] = lambda *_: None,
 ) -> Tally:
-    """Make the mutants, read them, and run those commands that `only` takes on every distinct reading, or on
-    one of `every` so many.
+    """Make the mutants, read them, run those commands that `only` takes on every distinct reading, and some
+    of them on one mutant of `real_every` as a user would.
     """
-    from perfkit.analysis.metrics import load_metric_sets
-
-    load_metric_sets()  # once, before the forks
     tally = Tally()
     seen: set[str] = set()
-    whole: dict[Path, int] = {}
+    whole: dict[Path, Whole] = {}
     process = _Open(1)
     real = vars(reading)["Workers"]
     vars(reading)["Workers"] = lambda _count: process
     try:
         with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            _warm_up(min(files, key=lambda one: one.stat().st_size), folder, only)
             for number, (what, original, data) in enumerate(mutants(files, flips, cuts, seed)):
                 if original not in whole:
-                    whole[original] = len(reading.read_report(original, ()).launches)
-                file = Path(name) / f"mutant{original.suffix}"
+                    whole[original] = _whole(original)
+                    seen.add(f"{original} {distinct_by(whole[original].report, whole[original], original)}")
+                    with _spent(tally, "commands"):
+                        _commands_in_child(whole[original].report, folder, original.name, only, tally)
+                file = folder / f"mutant{original.suffix}"
                 file.write_bytes(data)
                 start = time.monotonic()
-                (report,) = reading.read_reports([file], None, keep_going=True)
+                with _spent(tally, "reading"):
+                    (report,) = reading.read_reports([file], None, keep_going=True)
                 tally.slowest_s = max(tally.slowest_s, time.monotonic() - start)
-                fate = became(report, whole[original])
+                tally.reader_mb = max(tally.reader_mb, process.peak_mb())
+                fate = became(report, whole[original].report)
                 tally.became[fate] += 1
                 if fate.startswith("FAULT"):
                     tally.faults.append(f"{what}: {fate}")
-                key = digest(report, file)
+                with _spent(tally, "comparing"):
+                    key = f"{original} {distinct_by(report, whole[original], file)}"
                 if key not in seen:
                     seen.add(key)
-                    if tally.distinct % every == 0:
-                        tally.commanded += 1
-                        _commands_in_child(report, Path(name), what, only, tally)
-                    tally.distinct += 1
+                    with _spent(tally, "commands"):
+                        _commands_in_child(report, folder, what, only, tally)
+                if number % real_every == 0:
+                    with _spent(tally, "real"):
+                        _really(report, folder, what, only, tally, number // real_every)
+                tally.distinct = len(seen)
                 progress(number + 1, tally)
     finally:
         vars(reading)["Workers"] = real
         Workers.__exit__(process, None, None, None)
-    tally.reader_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     return tally
 
 
-def became(report: Report, launches: int) -> str:
-    """What became of a report of so many launches, in words; those that must not be start with FAULT."""
+def _whole(original: Path) -> Whole:
+    report = reading.read_report(original, None)
+    return Whole(report, [_statuses(one) for one in report.launches])
+
+
+def _statuses(launch: Launch) -> dict[str, str]:
+    from perfkit.analysis.metrics import load_metric_sets
+
+    evaluated = load_metric_sets().evaluate(launch)
+    found = {name: str(value.status.value) for name, value in evaluated.metrics.items()}
+    return found | {"contradictions": str(len(evaluated.contradictions))}
+
+
+def _warm_up(file: Path, folder: Path, only: Callable[[str], bool]) -> None:
+    """Every command once in this process, so that no child has to import what they use, or to build the
+    command line from the functions' signatures.
+    """
+    import typer.main
+
+    from perfkit import cli
+    from perfkit.commands import _reading
+
+    # A child is given what was read: it needs no reading process but for single instructions.
+    vars(_reading)["process"] = lambda _command: contextlib.nullcontext()
+    if isinstance(cli.app, typer.Typer):
+        vars(cli)["app"] = typer.main.get_command(cli.app)
+    found = commands(file, folder, len(reading.read_report(file, ()).launches))
+    for name, args in found:
+        if only(name):
+            _run_one(name, args)
+
+
+@contextlib.contextmanager
+def _spent(tally: Tally, what: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    tally.spent[what] += time.monotonic() - start  # type: ignore[assignment]
+
+
+def became(report: Report, whole: Report) -> str:
+    """What became of a report, in words; those that must not be start with FAULT."""
+    launches = len(whole.launches)
     if report.error:
         if report.path not in report.error or not report.remedy:
             return "FAULT: an error that does not name the file, or no remedy"
@@ -165,7 +243,9 @@ def became(report: Report, launches: int) -> str:
     if len(report.launches) + report.lost >= launches:
         if report.lost:
             return "every launch read or counted as lost"
-        return "every launch read, damage named" if report.problems else "every launch read, nothing to see"
+        if report.problems:
+            return "every launch read, damage named"
+        return "every launch read, nothing to see (a value may be another)"
     if report.truncated:
         return "some lost, said that they cannot all be counted"
     if any("behind its last whole block" in one for one in report.problems):
@@ -174,16 +254,82 @@ def became(report: Report, launches: int) -> str:
     return "FAULT: launches are missing without a word"
 
 
-def digest(report: Report, file: Path) -> str:
-    """The same for reports of which every command would print the same."""
-    parts = [report.error, *report.problems, str(report.lost), str(report.truncated)]
+def distinct_by(report: Report, whole: Whole, file: Path) -> str:
+    """The same for mutants of one report that every command treats alike; see the top of this file."""
+    said = "\n".join([report.error, *report.problems, str(report.lost), str(report.truncated)])
+    parts = [re.sub(r"[\d,]*\d", "N", said.replace(str(file), "FILE"))]
+    before = {one.id.number: place for place, one in enumerate(whole.report.launches)}
     for one in report.launches:
-        parts.append(
-            repr((one.id.launch, one.name, one.gpu, one.grid, one.block, one.kind, one.device, one.nvtx))
-        )
-        parts += [repr(one.counters[name]) for name in sorted(one.counters)]
-    text = "\n".join(parts).replace(str(file), "FILE")
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        place = before.get(one.id.number)
+        if place is None:
+            parts.append(f"launch {one.id.number} is new")
+            continue
+        changes = sorted(_changes(one, whole.report.launches[place]))
+        if dict(one.counters) != dict(whole.report.launches[place].counters):
+            statuses, old = _statuses(one), whole.statuses[place]
+            changes += sorted(f"{name} {value}" for name, value in statuses.items() if value != old.get(name))
+        parts.append(f"launch {one.id.number}: {'; '.join(changes)}")
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def _changes(now: Launch, then: Launch) -> Iterator[str]:
+    for what in ("kernel", "name", "gpu", "ncu_version", "key", "problem", "nvtx", "process"):
+        old, new = getattr(then, what), getattr(now, what)
+        if old != new:
+            yield f"{what} {_text_kind(str(new))}"
+    for what in ("kind", "grid", "block", "compute_capability", "device", "collected"):
+        if getattr(then, what) != getattr(now, what):
+            yield f"{what} {getattr(now, what)}"
+    for name in now.counters.keys() | then.counters.keys():
+        old, new = then.counters.get(name), now.counters.get(name)
+        if old == new:
+            continue
+        said = name if name in _used() else "a counter that only --raw shows"
+        if new is None:
+            yield f"{said} gone"
+        elif old is None:
+            yield f"{_text_kind(name)} is new"
+        else:
+            kinds = {_value_kind(new.value), *(_value_kind(value) for _, value in new.instances)}
+            kinds -= {_value_kind(old.value), *(_value_kind(value) for _, value in old.instances)}
+            names = {_text_kind(at) for at, _ in new.instances if isinstance(at, str)}
+            unit = "" if old.unit == new.unit else _text_kind(new.unit)
+            count = len(new.instances) - len(old.instances)
+            # An ordinary value in place of another is what `nothing to see` means.
+            if kinds or names - {"text"} or unit or count:
+                yield f"{said} {sorted(kinds)} {sorted(names)} {unit} {count > 0} {count < 0}"
+
+
+@cache
+def _used() -> frozenset[str]:
+    """The counters that any command asks for by name."""
+    from perfkit.analysis.facts import COUNTERS
+    from perfkit.analysis.metrics import load_metric_sets
+    from perfkit.analysis.peak_model import counters
+    from perfkit.analysis.reader import DURATIONS, IDENTITY
+
+    sets = load_metric_sets()
+    return frozenset((*sets.reading(), *COUNTERS, *counters(sets), *IDENTITY, *DURATIONS))
+
+
+def _value_kind(value: object) -> str:
+    if isinstance(value, str):
+        return _text_kind(value)
+    if not isinstance(value, (int, float)):
+        return "none"
+    if math.isnan(value) or math.isinf(value):
+        return str(value)
+    if value == 0:
+        return "zero"
+    return f"{'negative ' if value < 0 else ''}{'huge' if abs(value) > _EXACT else 'number'}"
+
+
+def _text_kind(text: str) -> str:
+    if not text:
+        return "empty"
+    if not text.isprintable():
+        return "unprintable"
+    return "garbled" if "\ufffd" in text else "text" if text.isascii() else "letters"
 
 
 def _commands_in_child(
@@ -199,7 +345,7 @@ def _commands_in_child(
         code = 1
         try:
             vars(reading)["read_reports"] = lambda *_, **options: _given(report, **options)
-            lines = [_run_one(name, args) for name, args in asked]
+            lines = [_run_one(name, args, report) for name, args in asked]
             os.write(there, "\n".join(lines).encode("utf-8", "replace"))
             code = 0
         finally:
@@ -216,6 +362,51 @@ def _commands_in_child(
         tally.faults.append(f"{what}: {status}")
 
 
+def _really(
+    report: Report, folder: Path, what: str, only: Callable[[str], bool], tally: Tally, turn: int
+) -> None:
+    """Three of the commands on a mutant as a user starts them; the others have their turn on others."""
+    from perfkit.analysis.metrics import load_metric_sets
+
+    # The library can fail at a counter that most commands do not ask for.
+    file = Path(report.path)
+    (few,) = reading.read_reports([file], load_metric_sets().reading(), keep_going=True)
+    found = [one for one in commands(file, folder, len(report.launches)) if only(one[0])]
+    for place in range(3):
+        name, args = found[(3 * turn + place) % len(found)]
+        status, usage, out, err = _started([sys.executable, "-m", "perfkit", *args], folder)
+        tally.real[name] += 1
+        tally.real_mb = max(tally.real_mb, usage)
+        fault = (
+            status
+            if isinstance(status, str)
+            else _fault(status, out, err, report) and _fault(status, out, err, few)
+        )
+        if fault:
+            tally.faults.append(f"{what}: the real {name}: {fault}")
+
+
+def _started(command: Sequence[str], folder: Path) -> tuple[int | str, float, str, str]:
+    """Exit code (or how it ended otherwise), largest resident memory of a process in MB, stdout, stderr."""
+    out, err = folder / "out.txt", folder / "err.txt"
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+
+    with out.open("wb") as first, err.open("wb") as second:
+        limits = limit if sys.platform == "linux" else None
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=first, stderr=second, preexec_fn=limits
+        )
+        status, usage, _ = _wait(process.pid, None)
+        process.returncode = 0  # it has been waited for
+    code: int | str = status
+    if ended := re.fullmatch(r"the child ended with (\d+)", status):
+        code = int(ended[1])
+    texts = [file.read_text("utf-8", "replace") for file in (out, err)]
+    return code or 0, usage, texts[0], texts[1]
+
+
 def _given(report: Report, *, keep_going: bool = False, **_: object) -> list[Report]:
     """read_reports of the one report that was read."""
     if report.error and not keep_going:
@@ -223,7 +414,7 @@ def _given(report: Report, *, keep_going: bool = False, **_: object) -> list[Rep
     return [report]
 
 
-def _run_one(name: str, args: list[str]) -> str:
+def _run_one(name: str, args: list[str], report: Report | None = None) -> str:
     """A line: the command, and after a tab what is wrong with how it ended."""
     from perfkit.cli import main
 
@@ -237,13 +428,32 @@ def _run_one(name: str, args: list[str]) -> str:
         code = ended.code or 0
     except BaseException as error:  # noqa: BLE001 - whatever comes out is what is looked for
         return f"{name}\traised {type(error).__name__}: {str(error)[:200]!r}"
-    said = err.getvalue()
-    if "internal error" in said or code not in _GOOD_EXITS:
-        return f"{name}\texit {code}: {said.strip()[-300:]!r}"
-    return name
+    fault = _fault(code, out.getvalue(), err.getvalue(), report)
+    return f"{name}\t{fault}" if fault else name
 
 
-def _wait(child: int, pipe: int) -> tuple[str, float, str]:
+def _fault(code: object, out: str, err: str, report: Report | None) -> str:
+    """What is wrong with how a command ended that was given this report; "" where nothing is."""
+    if "internal error" in err or "Traceback" in err or code not in _GOOD_EXITS:
+        return f"exit {code}: {err.strip()[-300:]!r}"
+    if report is None:
+        return ""
+    said = _squeezed(err + out)
+    if report.error:
+        # `explain` of nothing else ends there; a gate has failed.
+        if code not in (1, 2):
+            return f"exit {code} of a report that cannot be read"
+        return "" if _squeezed(report.path) in said else f"the file is not named: {err.strip()[-300:]!r}"
+    missing = [one for one in report.problems if _squeezed(one) not in said]
+    return f"does not say {missing[0]!r}" if missing else ""
+
+
+def _squeezed(text: str) -> str:
+    """Without blanks, which a narrow table breaks lines at."""
+    return "".join(text.split())
+
+
+def _wait(child: int, pipe: int | None) -> tuple[str, float, str]:
     """How the child ended ("" if well), its largest resident memory in MB, and what it wrote."""
 
     def end(*_: object) -> None:
@@ -251,9 +461,11 @@ def _wait(child: int, pipe: int) -> tuple[str, float, str]:
 
     before = signal.signal(signal.SIGALRM, end)
     signal.alarm(TIMEOUT_S)
+    said = ""
     try:
-        with os.fdopen(pipe, "rb") as stream:
-            said = stream.read().decode("utf-8", "replace")
+        if pipe is not None:
+            with os.fdopen(pipe, "rb") as stream:
+                said = stream.read().decode("utf-8", "replace")
         _, status, usage = os.wait4(child, 0)
     finally:
         signal.alarm(0)
@@ -268,15 +480,19 @@ def table(tally: Tally, flips: int, cuts: int, seconds: float) -> str:
     """The summary as lines of text."""
     lines = [f"{flips} bytes changed, {cuts} cuts ({seconds:.0f} s)", ""]
     lines += [f"{count:6}  {fate}" for fate, count in tally.became.most_common()]
-    lines += ["", f"{tally.distinct:6}  distinct readings, {tally.commanded} of them through:"]
+    lines += ["", f"{tally.distinct:6}  distinct readings, whole ones included, each through:"]
     lines += [f"{count:6}  {name}" for name, count in sorted(tally.commands.items())]
+    lines += ["", f"{sum(tally.real.values()):6}  runs of the real command line:"]
+    lines += [f"{count:6}  {name}" for name, count in sorted(tally.real.items())]
     lines += [
         "",
-        f"largest memory: reading process {tally.reader_mb:.0f} MB, command {tally.command_mb:.0f} MB",
+        f"largest memory: reading process {tally.reader_mb:.0f} MB, commands {tally.command_mb:.0f} MB,"
+        f" real command line {tally.real_mb:.0f} MB",
         f"slowest reading: {tally.slowest_s:.1f} s",
+        "seconds: " + ", ".join(f"{what} {spent:.0f}" for what, spent in tally.spent.items()),
         f"faults: {len(tally.faults)}",
     ]
-    return "\n".join(lines + [f"  {fault}" for fault in tally.faults[:40]])
+    return "\n".join(lines + [f"  {fault}" for fault in tally.faults[:400]])
 
 
 def main() -> int:
@@ -287,7 +503,9 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without", default="", help="commands to leave out, with commas")
-    parser.add_argument("--every", type=int, default=1, help="run the commands on one of so many readings")
+    parser.add_argument(
+        "--real-every", type=int, default=END_TO_END, help="the real command line on one mutant of so many"
+    )
     parser.add_argument("--largest", type=int, default=1 << 40, help="bytes of the largest report to take")
     given = parser.parse_args()
     folder = os.environ.get("PERFKIT_REPORTS")
@@ -303,15 +521,22 @@ def main() -> int:
 
     def progress(number: int, tally: Tally) -> None:
         if number % 50 == 0:
-            said = f"{number}: {tally.distinct} distinct, {len(tally.faults)} faults"
+            spent = ", ".join(f"{what} {seconds:.0f}" for what, seconds in tally.spent.items())
+            said = f"{number}: {tally.distinct} distinct, {len(tally.faults)} faults, {spent}"
             sys.stderr.write(f"{said}, {time.monotonic() - start:.0f} s\n")
             sys.stderr.writelines(f"    {fault}\n" for fault in tally.faults[-3:])
 
     tally = run(
-        files, given.flips, given.cuts, given.seed, lambda name: name not in left_out, given.every, progress
+        files,
+        given.flips,
+        given.cuts,
+        given.seed,
+        lambda name: name not in left_out,
+        given.real_every,
+        progress,
     )
     sys.stdout.write(table(tally, given.flips, given.cuts, time.monotonic() - start) + "\n")
-    return 1 if tally.faults or max(tally.reader_mb, tally.command_mb) > MEMORY_MB else 0
+    return 1 if tally.faults or max(tally.reader_mb, tally.command_mb, tally.real_mb) > MEMORY_MB else 0
 
 
 if __name__ == "__main__":

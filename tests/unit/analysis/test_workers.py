@@ -20,6 +20,7 @@ from perfkit.errors import ReportError
 from perfkit.model import Report
 
 FAKE = Path(__file__).parent / "fake_reader"
+ROOT = Path(perfkit.__file__).parents[1]
 COUNTERS = ("gpu__time_duration.sum", "size.sum")
 Write = Callable[[str], Path]
 
@@ -223,3 +224,46 @@ def test_text_that_is_not_unicode_can_be_printed(write: Write) -> None:
     for text in (launch.kernel, launch.name, launch.gpu):
         text.encode("utf-8")
     assert any("name other launches" in problem for problem in report.problems)
+
+
+def test_a_file_in_the_current_folder_is_not_imported(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module of Python's name beside the report must not run in the reading process."""
+    file = write("good")
+    for name in ("queue", "signal", "struct", "mmap", "tempfile", "zstandard", "json", "ncu_report"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'hijacked')!r}, 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    assert len(read(file)[0].launches) == 1
+    assert not (tmp_path / "hijacked").exists()
+
+
+def test_a_command_keeps_its_process_for_the_next_reading(write: Write) -> None:
+    file = write("good")
+    with workers.one_process_kept():
+        first, second = (process_of(read(file)[0]) for _ in range(2))
+        crashed = read(write("abort"))[0]
+        third, fourth = (process_of(read(file)[0]) for _ in range(2))
+    assert "crashed" in crashed.error
+    assert first == second != third == fourth
+    assert ended(int(fourth), within=0.2)
+    assert process_of(read(file)[0]) != process_of(read(file)[0])  # elsewhere none outlives its reading
+
+
+def test_several_processes_at_a_time_are_not_kept(write: Write) -> None:
+    """They end with the threads that started them."""
+    files = [write("a"), write("b")]
+    with workers.one_process_kept():
+        read(*files, jobs=2)
+        assert len(read(*files)[0].launches) == 1
+        read(*files, jobs=2)
+        assert [one.error for one in read(*files, jobs=2)] == ["", ""]
+
+
+def test_a_reading_process_starts_light() -> None:
+    """Each start costs what it imports; these are for the command alone."""
+    code = "import sys; from perfkit.analysis.isolated import serve; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    heavy = {"subprocess", "concurrent.futures", "tempfile", "logging", "numpy", "pandas", "typer"}
+    heavy |= {f"perfkit.{name}" for name in ("model.explain", "model.bench", "analysis.workers", "cli")}
+    assert heavy & set(said.stdout.split()) == set()
