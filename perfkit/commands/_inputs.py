@@ -17,7 +17,7 @@ from perfkit.model import REPORT_SUFFIXES
 if TYPE_CHECKING:
     from perfkit.analysis.measurements import RunFile
     from perfkit.analysis.metrics import MetricSets
-    from perfkit.model import Evaluated, RunRecord
+    from perfkit.model import Evaluated, Report, RunRecord
     from perfkit.model.measurements import Measurements
 
 MAX_JOBS = 4
@@ -26,12 +26,16 @@ FEW = 4  # reports from which on a second reading process pays
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything read. `files` maps LaunchId.report and run folders to their names in provenance."""
+    """Everything read. `files` maps LaunchId.report and run folders to their names in provenance.
+
+    `reports` are the files as they were read, with what is missing from them.
+    """
 
     evaluated: tuple[Evaluated, ...]
     records: tuple[RunRecord, ...]
     files: dict[str, RunFile]
     sets: MetricSets
+    reports: tuple[Report, ...] = ()
 
 
 def read_inputs(texts: Sequence[str], counters: Iterable[str] = ()) -> Inputs:
@@ -60,7 +64,7 @@ def read_inputs(texts: Sequence[str], counters: Iterable[str] = ()) -> Inputs:
     for record in records:
         folder = Path(record.path)
         files[record.path] = RunFile(f"{folder.name}/run.json", _sha256(folder / "run.json"))
-    return Inputs(tuple(evaluated), tuple(records), files, sets)
+    return Inputs(tuple(evaluated), tuple(records), files, sets, tuple(reports))
 
 
 def read_measurements(

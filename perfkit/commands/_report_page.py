@@ -35,7 +35,7 @@ def build_page(inputs: Inputs, measurements: Measurements, problem: str, title: 
     notes = [
         ("explain", left_out),
         ("roofline", no_roofline),
-        ("summary", " ".join(measurements.warnings)),
+        ("summary", " ".join((*_damage(inputs), *measurements.warnings))),
         ("counters", " ".join(_contradictions(inputs.evaluated, headings))),
     ]
     return ReportPage(
@@ -64,6 +64,14 @@ def build_page(inputs: Inputs, measurements: Measurements, problem: str, title: 
     )
 
 
+def _damage(inputs: Inputs) -> Iterator[str]:
+    """What the reports lack or hold wrongly: the page is read by others than whoever saw the warnings."""
+    for report in inputs.reports:
+        name = inputs.files[report.path].name
+        for problem in report.problems:
+            yield f"{name} {problem}."
+
+
 def _contradictions(evaluated: Sequence[Evaluated], headings: Sequence[str]) -> Iterator[str]:
     from perfkit.analysis.tables import contradiction_text
 
@@ -90,6 +98,9 @@ def _facts(inputs: Inputs, measurements: Measurements) -> Iterator[tuple[str, st
     uncollected = sum(1 for item in inputs.evaluated if not item.launch.collected)
     if uncollected:
         yield "launches not collected", str(uncollected)
+    if lost := sum(report.lost for report in inputs.reports):
+        least = "at least " if any(report.truncated for report in inputs.reports) else ""
+        yield "launches lost", f"{least}{lost}"
     problems = [problem for problem in measurements.problems if problem]
     if problems:
         yield "sizes", ", ".join(problems)

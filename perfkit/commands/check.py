@@ -79,7 +79,7 @@ def check(
             + "\n".join(f"  {line}" for line in _sentences(failed)),
             "\n".join(_remedies(failed)),
         )
-    note(f"{len(findings)} checks of {rules} passed")
+    note(f"{len(findings)} check{'s' if len(findings) != 1 else ''} of {rules} passed")
 
 
 def _remedies(failed: Sequence[Finding]) -> list[str]:

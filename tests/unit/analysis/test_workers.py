@@ -251,13 +251,13 @@ def test_a_command_keeps_its_process_for_the_next_reading(write: Write) -> None:
 
 
 def test_several_processes_at_a_time_are_not_kept(write: Write) -> None:
-    """They end with the threads that started them."""
-    files = [write("a"), write("b")]
+    """One that was started again after a crash ends with the thread that started it."""
+    good, bad = write("good"), write("abort")
     with workers.one_process_kept():
-        read(*files, jobs=2)
-        assert len(read(*files)[0].launches) == 1
-        read(*files, jobs=2)
-        assert [one.error for one in read(*files, jobs=2)] == ["", ""]
+        for _ in range(3):
+            crashed = read(*[bad, good, good] * 4, jobs=2)
+            assert [bool(one.error) for one in crashed] == [True, False, False] * 4
+            assert [one.error for one in read(good)] == [""]
 
 
 def test_a_reading_process_starts_light() -> None:
