@@ -22,11 +22,13 @@ This page is written from the files in `perfkit/analysis/metric_sets/` by
 Values are in SI units, fractions are 0..1 (people see %). A value that is not there has a status instead,
 with a reason:
 
-| status | meaning | |---|---| | `ok` | the value can be used | | `not_collected` | the report does not hold
-the counters; the reason names the ncu option that collects them | | `not_on_chip` | the chip has no such
-counter | | `invalid` | outside its possible range (counters of different replay passes): the value is kept
-and flagged | | `undefined` | everything was collected, but the ratio has no value (0 requests), or no
-meaning (FP32 share of a tensor-core kernel) |
+| status | meaning |
+|---|---|
+| `ok` | the value can be used |
+| `not_collected` | the report does not hold the counters; the reason names the ncu option for them |
+| `not_on_chip` | the chip has no such counter |
+| `invalid` | outside its possible range, or contradicted by another counter: the value is kept and flagged |
+| `undefined` | the ratio has no value (0 requests), or no meaning (FP32 share of tensor-core work) |
 
 The first formula whose counters are all in the report answers; `--format json` says for each value which
 one it was. Every formula of a metric gives the same value where a report allows several, but for those

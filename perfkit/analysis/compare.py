@@ -13,6 +13,7 @@ from perfkit.analysis import opcode_classes as opcodes
 from perfkit.analysis.consistency import describe
 from perfkit.analysis.facts import counter, facts_of, opcode_counts
 from perfkit.analysis.identity import device_text, same_device, shape
+from perfkit.analysis.least_work import moved_too_little
 from perfkit.errors import NotComparableError
 from perfkit.model import Evaluated, Status, Verdict, VerdictKind, WallClock, WorkloadKind
 
@@ -30,13 +31,14 @@ PASSES = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a run says of a launch and the report does not: profiling options, and its work in FLOPs or
-    NaN. `called` is what the user calls it, for two launches of one name.
+    """What a run says of a launch and the report does not: profiling options, its work in FLOPs and the bytes
+    that it must move at least, or NaN. `called` is what the user calls it, for two launches of one name.
     """
 
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     work: float = float("nan")
     called: str = ""
+    least_bytes: float = float("nan")
 
 
 def check_comparable(
@@ -57,7 +59,12 @@ def check_comparable(
         _refuse_tensor(side)
     _refuse_other_cache_control(a, b, from_a, from_b)
     ratio, warnings = _work(a, b, from_a, from_b)
-    return (*warnings, *_warnings(a, b)), ratio
+    little = [
+        f"{_name(side)}: {said}"
+        for side, origin in ((a, from_a), (b, from_b))
+        if (said := moved_too_little(side, origin.least_bytes))
+    ]
+    return (*warnings, *little, *_warnings(a, b)), ratio
 
 
 def _name(side: Evaluated) -> str:

@@ -10,12 +10,14 @@ chosen from its scatter over reports from the field (docs/contradictions.md has 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 
 from perfkit.analysis.expression import Expression, Missing, Scope, Undefined, parse
+from perfkit.analysis.opcode_classes import polling
 from perfkit.model import Contradiction, Counter, Evaluated, Launch, MetricValue, Status
 
 # What a counter of another replay pass may be off. Counts differ only where a kernel does not do the same
@@ -56,7 +58,8 @@ class Relation:
 
     `doubtful` are the counters (wildcards) that no longer count where it is broken; `short` is added to the
     tolerance over the launch's elapsed cycles. It is asked of compute capabilities from `since` on, below
-    `below`.
+    `below`. `polled`, where given, are the counters in doubt instead where the kernel polls: then two passes
+    executed different numbers of instructions, each of which is right.
     """
 
     what: str
@@ -69,6 +72,7 @@ class Relation:
     short: float = 0.0
     since: tuple[int, int] = (0, 0)
     below: tuple[int, int] = (99, 0)
+    polled: tuple[str, ...] = ()
 
     def broken(self, scope: Scope, cycles: float) -> Contradiction | None:
         """The contradiction, where there is one; None where the readings agree or one of them is missing."""
@@ -91,7 +95,12 @@ def exceeds(one: float, other: float, tolerance: float, at_most: bool) -> bool:
 
 
 _OPCODES = "sass__inst_executed_per_opcode"
+_MODIFIED = "sass__inst_executed_per_opcode_with_modifier_all"
+_NAMED = 2  # opcodes in a sentence
 _LISTING = ("sass__*per_opcode*",)
+_EXECUTED = ("smsp__inst_executed.*", "sm__inst_executed.*")
+_ISSUED = ("smsp__inst_issued*", "smsp__issue_active*")
+_TOTAL = re.compile(r"\{sass__inst_executed_per_opcode\}(?!\[)")  # all opcodes, not some of them
 _THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 _ELAPSED = tuple(
     f"{{{unit}__cycles_elapsed.{kind}}}" for kind in ("avg", "max") for unit in ("smsp", "sm", "gpc")
@@ -184,6 +193,7 @@ RELATIONS: tuple[Relation, ...] = (
         Reading("by the hardware", ("{smsp__inst_executed.sum}",)),
         "inst",
         _LISTING,
+        polled=_EXECUTED,
     ),
     Relation(
         "exits of warps",
@@ -228,7 +238,8 @@ RELATIONS: tuple[Relation, ...] = (
         Reading("executed", ("{smsp__inst_executed.sum}",)),
         Reading("issued", ("{smsp__inst_issued.sum}", "{smsp__issue_active.sum}")),
         "inst",
-        ("smsp__inst_executed.*", "smsp__inst_issued*", "smsp__issue_active*"),
+        (*_EXECUTED, *_ISSUED),
+        polled=(*_EXECUTED, *_ISSUED),
         at_most=True,
         since=(7, 0),  # before, a scheduler could issue two in a cycle
     ),
@@ -237,7 +248,8 @@ RELATIONS: tuple[Relation, ...] = (
         Reading("cycles in which one was issued", ("{smsp__issue_active.sum}",)),
         Reading("issued", ("{smsp__inst_issued.sum}",)),
         "inst",
-        ("smsp__inst_issued*", "smsp__issue_active*"),
+        _ISSUED,
+        polled=_ISSUED,
         since=(7, 0),
     ),
     Relation(
@@ -248,7 +260,8 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         Reading("issued", ("{smsp__inst_issued.sum}", "{smsp__issue_active.sum}")),
         "inst",
-        ("smsp__inst_issued*", "smsp__issue_active*"),
+        _ISSUED,
+        polled=_ISSUED,
         tolerance=CYCLES,
         short=SHORT,
         since=(7, 0),
@@ -261,7 +274,7 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         Reading("active cycles", ("{smsp__cycles_active.sum}",)),
         "cycle",
-        ("smsp__inst_issued*", "smsp__issue_active*", "smsp__inst_executed.*", "smsp__cycles_active*"),
+        (*_ISSUED, *_EXECUTED, "smsp__cycles_active*"),
         at_most=True,
         tolerance=CYCLES,
         short=SHORT,
@@ -424,7 +437,7 @@ RELATIONS: tuple[Relation, ...] = (
 @cache
 def counters() -> tuple[str, ...]:
     """What to read from a report so that the readings can be compared; none of it costs a replay pass."""
-    names: dict[str, None] = {}
+    names: dict[str, None] = {_MODIFIED: None}
     for relation in RELATIONS:
         for reading in (relation.one, relation.other):
             for expression in reading.expressions:
@@ -440,8 +453,30 @@ def broken(launch: Launch, scope: Scope) -> list[tuple[Relation, Contradiction]]
         if relation.since <= launch.compute_capability < relation.below:
             contradiction = relation.broken(scope, cycles)
             if contradiction is not None:
-                found.append((relation, contradiction))
+                found.append(_explained(launch, relation, contradiction))
     return found
+
+
+def _explained(
+    launch: Launch, relation: Relation, contradiction: Contradiction
+) -> tuple[Relation, Contradiction]:
+    """With what is likely, and doubting no more than that: a kernel that polls executes another number of
+    instructions in each pass, and the opcodes of one pass still are those of that pass.
+    """
+    by = polling(_opcodes(launch)) if relation.polled else ()
+    if not by:
+        return replace(relation, polled=()), contradiction
+    likely = f"likely the kernel polls ({', '.join(by[:_NAMED])}), so that no two passes execute the same"
+    return replace(relation, doubtful=relation.polled), replace(contradiction, likely=likely)
+
+
+def _opcodes(launch: Launch) -> dict[str, float]:
+    """Warp instructions by opcode, with modifiers where the launch holds them."""
+    for name in (_MODIFIED, _OPCODES):
+        held = launch.counters.get(name)
+        if held is not None and held.instances:
+            return {str(opcode): float(count) for opcode, count in held.instances}
+    return {}
 
 
 def trusted(launch: Launch, found: list[tuple[Relation, Contradiction]]) -> Launch:
@@ -460,18 +495,22 @@ def settled(
     `read` are its metrics by all its counters, `without` by those that are not in doubt. Where the latter
     has a value it counts; where it has none the value that was read is kept with status invalid and both
     readings as the reason. The doubtful counters of `Evaluated.launch` have status invalid too.
+
+    Where the kernel polls, its number of instructions is invalid by either way of counting; a share of one
+    pass's instructions holds for that pass, and says so.
     """
     metrics: dict[str, MetricValue] = {}
     rests: dict[int, list[str]] = {index: [] for index in range(len(found))}
     for name, value in read.items():
         other = without[name]
-        if other == value:
-            metrics[name] = value
+        polled = [i for i, (relation, _) in enumerate(found) if _counts_all(value, relation)]
+        if not polled and other == value:
+            metrics[name] = _of_one_pass(value, found)
             continue
         guilty = [i for i, (relation, _) in enumerate(found) if _rests_on(value, relation, launch)]
-        guilty = guilty or list(rests)  # through a refusal, or another metric
+        guilty = polled or guilty or list(rests)  # through a refusal, or another metric
         said = "; ".join(dict.fromkeys(describe(found[i][1]) for i in guilty))
-        if other.value is not None or value.value is None:
+        if not polled and (other.value is not None or value.value is None):
             metrics[name] = replace(other, reason="; ".join(filter(None, (other.reason, f"not by {said}"))))
             continue
         metrics[name] = replace(value, status=Status.INVALID, reason=f"contradicted: {said}")
@@ -485,7 +524,27 @@ def settled(
 def describe(one: Contradiction) -> str:
     """Both readings in words: "FFMA instructions: 1.2e+06 threads / 32, 3.4e+03 by opcode"."""
     (first, left), (second, right) = one.readings
-    return f"{one.what}: {_number(left)} {first}, {_number(right)} {second}"
+    said = f"{one.what}: {_number(left)} {first}, {_number(right)} {second}"
+    return f"{said} ({one.likely})" if one.likely else said
+
+
+def _counts_all(value: MetricValue, relation: Relation) -> bool:
+    """Whether a metric is what the passes disagree about: the number of all instructions."""
+    if not relation.polled or value.value is None:
+        return False
+    formulas = (*relation.one.formulas, *relation.other.formulas)
+    return value.formula in formulas or _TOTAL.fullmatch(value.formula) is not None
+
+
+def _of_one_pass(value: MetricValue, found: list[tuple[Relation, Contradiction]]) -> MetricValue:
+    """A share of all opcodes, noted as what it is: of the pass that counted them."""
+    for relation, one in found:
+        if relation.polled and _EXECUTED[0] in relation.doubtful and _TOTAL.search(value.formula):
+            if value.value is None:
+                continue
+            said = f"of the pass that counted by opcode alone: {describe(one)}"
+            return replace(value, reason="; ".join(filter(None, (value.reason, said))))
+    return value
 
 
 def _number(value: float) -> str:

@@ -79,8 +79,15 @@ class Pair:
             if self.before.classes.get(opcodes.FMA) and self.after.classes.get(opcodes.FMA)
             else "instruction"
         )
+        doubtful = self.before.invalid | self.after.invalid
         ratios = tuple(
-            Evidence(name, f"{title} per {base}", self.before.per_fma(*classes), self.after.per_fma(*classes))
+            Evidence(
+                name,
+                f"{title} per {base}",
+                self.before.per_fma(*classes),
+                self.after.per_fma(*classes),
+                valid=not doubtful.intersection(f"class_{one}" for one in (opcodes.FMA, *classes)),
+            )
             for name, title, classes in _STALL_RATIOS.get(reason, ())
             # Counters alone do not tell every class: 0 is only said where one of the launches has some.
             if any(held.get(c) for c in classes for held in (self.before.classes, self.after.classes))

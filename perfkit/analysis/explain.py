@@ -183,7 +183,7 @@ def explain_alone(a: Sequence[Evaluated]) -> PeakLoss:
             note="lanes of FMAs predicated off",
         ),
     )
-    ranked = factors.ordered(tree)
+    ranked = factors.ordered(factors.checked(both, factor) for factor in tree)
     side = _side(one, len(a))
     result = PeakLoss(
         a=replace(side, label=_shorten(side.label, _LONG)),
@@ -219,12 +219,13 @@ def _refuse_alone(one: Evaluated, facts: Facts) -> None:
             f"{name}: the report lacks {', '.join(lacking)}",
             "Profile it with `perfkit profile`, which collects them.",
         )
-    for metric in ("share_of_peak", "issue_rate", "fma_share", "active_fraction"):
+    for metric in ("share_of_peak", "issue_rate", "fma_share", "active_fraction", "instructions"):
         held = one.metrics.get(metric)
         if held is not None and held.status is Status.INVALID:
+            read = f"{held.number:,.0f}" if metric == "instructions" else f"{held.number:.1%}"
             raise UsageError(
                 f"{name}: its share of FP32 peak cannot be split, since {metric.replace('_', ' ')} reads "
-                f"{held.number:.1%}: {held.reason}",
+                f"{read}: {held.reason}",
                 "Profile it again with nothing else on the GPU; `perfkit show` has its counters.",
             )
 

@@ -60,7 +60,7 @@ def factors(
     if work_ratio != 1:
         found.append(_leaf("work", "work", 1.0, work_ratio, "", math.log(work_ratio)))
     if not _positive(before.cycles, after.cycles, before.clock, after.clock):
-        return tuple(_checked(both, factor) for factor in (*found, _time(before, after, work_ratio)))
+        return tuple(checked(both, factor) for factor in (*found, _time(before, after, work_ratio)))
     if _positive(before.instructions, after.instructions) and _positive(
         before.issued, after.issued, before.issue_rate, after.issue_rate, before.active, after.active
     ):
@@ -81,28 +81,26 @@ def factors(
     found.append(_leaf("clock", "SM clock", before.clock, after.clock, "Hz", change))
     # The order stays that of the formula; only the ties are taken over.
     tied = {factor.name for factor in ordered(found) if factor.tied}
-    return tuple(_checked(both, replace(factor, tied=factor.name in tied)) for factor in found)
+    return tuple(checked(both, replace(factor, tied=factor.name in tied)) for factor in found)
 
 
-# Factor -> the metrics it is made of; a stall reason is made of the metric of its name.
+# Factor -> the facts it is made of (Facts.invalid); one that is not here is made of the fact of its name.
 _MADE_OF = {
     "time": ("duration",),
-    "cycles": ("duration", "sm_clock"),
-    "instructions": ("instructions",),
-    "issued_per_executed": ("instructions", "issue_rate"),
-    "issue_rate": ("issue_rate",),
-    "warps": ("active_warps_per_scheduler",),
-    "achieved_occupancy": ("achieved_occupancy",),
-    "active": ("active_fraction",),
-    "clock": ("sm_clock",),
+    "smsps": ("cycles",),
+    "issued_per_executed": ("issued", "instructions"),
+    "correction": ("issue_rate", "warps", "latency"),
+    "theoretical_occupancy": ("theoretical_warps",),
+    "achieved_occupancy": ("warps", "theoretical_warps"),
 }
 
 
-def _checked(both: evidence.Pair, factor: Factor) -> Factor:
+def checked(both: evidence.Pair, factor: Factor) -> Factor:
     """The factor and all below it, marked where a value that it is made of cannot be."""
-    names = _MADE_OF.get(factor.name, (factor.name,))
-    valid = all(evidence.valid(side, name) for side in (both.a, both.b) for name in names)
-    children = tuple(_checked(both, child) for child in factor.children)
+    own = factor.name.replace("instructions_", "class_", 1)
+    doubtful = both.before.invalid | both.after.invalid
+    valid = not doubtful.intersection(_MADE_OF.get(factor.name, (own,)))
+    children = tuple(checked(both, child) for child in factor.children)
     return replace(factor, children=children, valid=valid)
 
 
@@ -236,6 +234,7 @@ def self_checks(before: Facts, after: Facts) -> tuple[SelfCheck, ...]:
             [correction(side) for side in (before, after)],
             -1.0,
             "what independent warps do not explain, and no cause by itself",
+            _sound(before, after, "issue_rate", "warps", "latency"),
         ),
         _self_check(
             "time",
@@ -246,6 +245,7 @@ def self_checks(before: Facts, after: Facts) -> tuple[SelfCheck, ...]:
             ],
             1.0,
             "the residual: all that the factors can leave, since they telescope to cycles / clock",
+            _sound(before, after, "duration", "clock", "cycles"),
         ),
         _self_check(
             "warp_states",
@@ -258,15 +258,23 @@ def self_checks(before: Facts, after: Facts) -> tuple[SelfCheck, ...]:
             ],
             None,
             "whether the passes that counted the stalls and the warps ran alike",
+            _sound(before, after, "latency", "not_selected", "issue_rate", "warps"),
         ),
     )
 
 
-def _self_check(name: str, title: str, values: list[float], sign: float | None, note: str) -> SelfCheck:
+def _sound(before: Facts, after: Facts, *names: str) -> bool:
+    """Whether none of these facts of either side is invalid."""
+    return not (before.invalid | after.invalid).intersection(names)
+
+
+def _self_check(
+    name: str, title: str, values: list[float], sign: float | None, note: str, valid: bool
+) -> SelfCheck:
     one, other = (value if value > 0 and math.isfinite(value) else None for value in values)
     known = one is not None and other is not None and sign is not None
     contribution = sign * math.log(other / one) if known and one and other and sign else None
-    return SelfCheck(name, title, one, other, contribution, note)
+    return SelfCheck(name, title, one, other, contribution, note, valid)
 
 
 def _occupancy(both: evidence.Pair, slope: float) -> tuple[Factor, ...]:

@@ -46,13 +46,15 @@ _FP32 = (
     "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
 )
 _ALU, _FMA_PIPE = "smsp__inst_executed_pipe_alu.sum", "smsp__inst_executed_pipe_fma.sum"
+_CYCLES, _TOTAL_CYCLES = "smsp__cycles_elapsed.avg", "smsp__cycles_elapsed.sum"
+_ISSUED = "smsp__issue_active.sum"
 
 # Counters that add up over the kernels of one call.
 ADDITIVE = (
-    "smsp__cycles_elapsed.sum",
-    "smsp__cycles_elapsed.avg",
+    _TOTAL_CYCLES,
+    _CYCLES,
     "smsp__cycles_active.sum",
-    "smsp__issue_active.sum",
+    _ISSUED,
     "sm__inst_executed_pipe_tensor.sum",
     "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
     _FFMA,
@@ -72,6 +74,8 @@ COUNTERS = (*ADDITIVE, CLOCK, PER_OPCODE, *SM_COUNTS, SCHEDULERS, "launch__share
 class Facts:
     """Numbers of one launch: seconds, Hz, warp instructions, cycles; fractions 0..1; stalls in cycles per
     issue.
+
+    Numbers that cannot be right are held too: `invalid` names them (the field; `stall_...`; `class_...`).
     """
 
     duration: float
@@ -88,6 +92,7 @@ class Facts:
     not_selected: float = NAN
     classes: Mapping[str, float] = field(default_factory=dict)  # warp instructions by opcode class
     by_opcode: bool = False  # classes come from opcodes; otherwise from hardware counters, and are coarser
+    invalid: frozenset[str] = frozenset()
 
     @property
     def latency(self) -> float:
@@ -104,7 +109,7 @@ class Facts:
         counts = self.classes
         if not counts:
             return NAN
-        base = counts.get(opcodes.FMA) or self.instructions
+        base = counts.get(opcodes.FMA) or sum(counts.values())  # of the pass that counted the classes
         return sum(counts.get(name, 0.0) for name in classes) / base if base > 0 else NAN
 
 
@@ -127,9 +132,9 @@ def facts_of(evaluated: Evaluated, *, opcodes_held: bool = True) -> Facts:
     launch = evaluated.launch
     duration = evaluated.number("duration")
     clock = first(counter(launch, CLOCK), evaluated.number("sm_clock"))
-    total = counter(launch, "smsp__cycles_elapsed.sum")
+    total = counter(launch, _TOTAL_CYCLES)
     smsps = _smsps(launch, total)
-    cycles = first(counter(launch, "smsp__cycles_elapsed.avg"), total / smsps, duration * clock)
+    cycles = first(counter(launch, _CYCLES), total / smsps, duration * clock)
     active = evaluated.number("active_fraction")
     issue_rate = evaluated.number("issue_rate")
     return Facts(
@@ -138,16 +143,53 @@ def facts_of(evaluated: Evaluated, *, opcodes_held: bool = True) -> Facts:
         cycles=cycles,
         smsps=smsps,
         instructions=evaluated.number("instructions"),
-        issued=first(counter(launch, "smsp__issue_active.sum"), issue_rate * active * cycles * smsps),
+        issued=first(counter(launch, _ISSUED), issue_rate * active * cycles * smsps),
         issue_rate=issue_rate,
         active=active,
         warps=evaluated.number("active_warps_per_scheduler"),
         theoretical_warps=_theoretical_warps(evaluated),
         stalls=stalls_of(evaluated),
         not_selected=evaluated.number(_STALL + "not_selected"),
-        classes=_classes(launch, evaluated.number("instructions"), opcodes_held),
+        classes=_classes(evaluated, opcodes_held),
         by_opcode=opcodes_held and bool(opcode_counts(launch)),
+        invalid=_invalid(evaluated),
     )
+
+
+def _invalid(evaluated: Evaluated) -> frozenset[str]:
+    """The facts that rest on a metric outside its possible range, or on counters that others contradict."""
+    launch = evaluated.launch
+
+    def doubted(*names: str) -> bool:
+        """Whether the first of these that the launch holds (metric or counter) is invalid."""
+        for name in names:
+            held = launch.counters.get(name) or evaluated.metrics.get(name)
+            if held is not None and held.value is not None:
+                return held.status is Status.INVALID
+        return False
+
+    made: dict[str, bool] = {
+        "duration": doubted("duration"),
+        "clock": doubted(CLOCK, "sm_clock"),
+        "cycles": doubted(_CYCLES, _TOTAL_CYCLES, "duration") or doubted(_CYCLES, _TOTAL_CYCLES, "sm_clock"),
+        "instructions": doubted("instructions"),
+        "issued": doubted(_ISSUED, "issue_rate") or doubted(_ISSUED, "active_fraction"),
+        "issue_rate": doubted("issue_rate"),
+        "active": doubted("active_fraction"),
+        "warps": doubted("active_warps_per_scheduler"),
+        "theoretical_warps": doubted("blocks_per_sm") or doubted("block_size"),
+        "not_selected": doubted(_STALL + "not_selected"),
+        "class_fp32_other": any(map(doubted, _FP32)),
+        "class_alu_pipe": doubted(_ALU),
+        "class_fma_pipe": doubted(_FMA_PIPE),
+        f"class_{opcodes.FMA}": doubted(_FFMA),
+        **{f"class_{name}": doubted(*counters) for name, counters in _BY_COUNTER.items()},
+    }
+    if opcode_counts(launch):  # the classes come from these, which nothing contradicts
+        made = {name: doubt for name, doubt in made.items() if not name.startswith("class_")}
+    stalls = {_STALL + name: doubted(_STALL + name) for name in stalls_of(evaluated)}
+    made |= {**stalls, "latency": any(stalls.values())}
+    return frozenset(name for name, doubt in made.items() if doubt)
 
 
 def counter(launch: Launch, name: str) -> float:
@@ -168,7 +210,7 @@ def first(*values: float) -> float:
 
 
 def _smsps(launch: Launch, total: float) -> float:
-    cycles = counter(launch, "smsp__cycles_elapsed.avg")
+    cycles = counter(launch, _CYCLES)
     if total > 0 and cycles > 0:
         return total / cycles
     return schedulers_per_sm(launch) * first(*(counter(launch, name) for name in SM_COUNTS))
@@ -212,12 +254,15 @@ def opcode_counts(launch: Launch) -> dict[str, float]:
     return {str(opcode): float(count) for opcode, count in held.instances}
 
 
-def _classes(launch: Launch, total: float, opcodes_held: bool) -> dict[str, float]:
+def _classes(evaluated: Evaluated, opcodes_held: bool) -> dict[str, float]:
     """Warp instructions by class: from the opcodes where they are held, else from the hardware's own
     counters.
 
-    What neither accounts for is under "other". {} where the report holds too little for a split.
+    What neither accounts for is under "other", unless the total is in doubt: then what a pass of another
+    length executed more is no class. {} where the report holds too little for a split.
     """
+    launch, held = evaluated.launch, evaluated.metrics.get("instructions")
+    total = NAN if held is not None and held.status is Status.INVALID else evaluated.number("instructions")
     counts = opcodes.by_class(opcode_counts(launch)) if opcodes_held else {}
     counts = counts or _classes_by_counter(launch)
     missing = total - sum(counts.values())

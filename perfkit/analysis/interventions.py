@@ -7,8 +7,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from perfkit.analysis.evidence import valid
 from perfkit.analysis.facts import counter, facts_of
+from perfkit.analysis.identity import identities
 from perfkit.analysis.predict import predict, residency
 from perfkit.errors import UsageError
 from perfkit.model import Evaluated, Intervention
@@ -40,6 +43,13 @@ def intervention(base: Evaluated, held: Evaluated) -> Intervention:
             "Profile both with --carveout 100.",
         )
     before, after = facts_of(base), facts_of(held)
+    for side, facts in ((base, before), (held, after)):
+        if "cycles" in facts.invalid:
+            raise UsageError(
+                f"{side.launch.label} ({side.launch.id}): its elapsed cycles cannot be right, so that no "
+                "slowdown can be told by them",
+                "`perfkit show` says what contradicts them; profile again with nothing else on the GPU.",
+            )
     blocks = held.number("blocks_per_sm")
     if not blocks > 0:
         raise UsageError(
@@ -72,6 +82,9 @@ def _moved(base: Evaluated, held: Evaluated) -> tuple[str, ...]:
         before, after = base.number(name), held.number(name)
         if math.isnan(before) or math.isnan(after):
             continue
+        if not (valid(base, name) and valid(held, name)):
+            found.append(f"{title}: cannot be told, its counters cannot be right")
+            continue
         fraction = name.endswith("_rate")
         change = after - before if fraction else (after / before - 1.0 if before else math.inf)
         if abs(change) > limit:
@@ -85,15 +98,14 @@ def pairs(launches: Sequence[Evaluated]) -> list[tuple[Evaluated, Evaluated]]:
 
     Of one report, because both arms must have been launched alike (clocks, caches, carve-out).
     """
-    by_name = {
-        (one.launch.id.report, one.launch.label, one.launch.problem): one
-        for one in launches
-        if one.launch.collected
-    }
     found = []
-    for (report, label, problem), held in by_name.items():
-        match = _HELD.fullmatch(label)
-        base = by_name.get((report, match[1], problem)) if match else None
-        if base is not None:
-            found.append((base, held))
+    for report in dict.fromkeys(one.launch.id.report for one in launches):
+        those = [one for one in launches if one.launch.id.report == report and one.launch.collected]
+        known = dict(zip(identities([one.launch for one in those]), those, strict=True))
+        for which, held in known.items():
+            match = _HELD.fullmatch(which.kernel)
+            # One function, grid, device and process, and the same launch of several that are alike.
+            base = known.get(replace(which, kernel=match[1])) if match else None
+            if base is not None:
+                found.append((base, held))
     return found

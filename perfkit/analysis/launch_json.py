@@ -90,6 +90,7 @@ def _contradiction(found: Contradiction) -> dict[str, Any]:
         "unit": found.unit,
         "tolerance": _finite(found.tolerance),
         "metrics": list(found.metrics),
+        "likely": found.likely or None,
     }
 
 

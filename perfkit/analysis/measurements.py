@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -10,11 +11,13 @@ from typing import Any
 
 from perfkit.analysis.derived import Derive
 from perfkit.analysis.flops import counted_flops
+from perfkit.analysis.least_work import moved_too_little
+from perfkit.analysis.peak_model import differ, sources
 from perfkit.analysis.roofline import dram_bandwidth
 from perfkit.analysis.tables import labels
-from perfkit.analysis.timings import timings
+from perfkit.analysis.timings import Key, Timed, timings
 from perfkit.errors import NotComparableError, UsageError
-from perfkit.model import Evaluated, RunRecord, Status
+from perfkit.model import Device, Evaluated, KernelRun, RunRecord, Status
 from perfkit.model.measurements import Measurements, Source, Traced
 
 _LISTED = 6  # names in a warning
@@ -83,7 +86,7 @@ def gather(
     gpu, capability = _one_gpu(evaluated, records)
     warnings: list[str] = []
     launches = _representatives(evaluated, records, files, warnings)
-    results = timings(records)
+    results = _timings_of(launches, records, warnings)
     kernels = _order(launches, results, records)
     if not kernels:
         raise UsageError("no launch and no timing in what was given", "Give a run or a report.")
@@ -96,8 +99,9 @@ def gather(
         _add_counters(values, label, problem, launch, files)
     for (label, problem), (record, result) in results.items():
         _add_bench(values, label, problem, result, files.get(record.path, RunFile(record.id, "")))
-    for record in records:
-        _add_kernels(values, record, files.get(record.path, RunFile(f"{record.id}/run.json", "")))
+    for record, run in _builds(launches, records, results):
+        _add_kernel(values, run, files.get(record.path, RunFile(f"{record.id}/run.json", "")))
+    warnings += _too_little(launches, evaluated, values)
     Derive(values, kernels, problems, found).all()
     return Measurements(
         gpu=gpu,
@@ -169,16 +173,37 @@ def _representatives(
         called = f"{label} {problem}".strip()
         where = files[report].name if report in files else report
         if len(items) > 1:
+            differ_in = _unlike(items, records)
             which = f"{len(items)} launches" + (f" in {len(reports)} reports" if len(reports) > 1 else "")
             choice = f"the longest in {where}" if len(those) > 1 else f"the one in {where}"
+            which += f", which differ in {' and '.join(differ_in)}" if differ_in else ""
             several.setdefault((which, choice), []).append(called)
         if not found.launch.collected:
             number = f"{found.launch.id.range}.{found.launch.id.launch}"
             warnings.append(f"{called}: the launch was not collected ({where}, launch {number})")
     for (which, choice), ones in several.items():
-        shown = ", ".join(ones[:_LISTED]) + (f" and {len(ones) - _LISTED} more" if ones[_LISTED:] else "")
-        warnings.append(f"{shown}: {which}; the counters are those of {choice}")
+        warnings.append(f"{_listed(ones)}: {which}; the counters are those of {choice}")
     return chosen
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if names[_LISTED:] else "")
+
+
+def _unlike(items: Sequence[Evaluated], records: Sequence[RunRecord]) -> list[str]:
+    """In what launches of one label and problem differ: those are no repetitions of one measurement."""
+    launches = [item.launch for item in items]
+    key = (launches[0].label, launches[0].problem)
+    runs = [run for item in items if (run := _run_of(item, records)) is not None]
+    builds = {build for run in runs if (build := sources([run]).get(key)) is not None}
+    ways: dict[str, set[Any]] = {
+        "source or flags": builds,
+        "function": {one.name for one in launches},
+        "grid": {one.grid for one in launches},
+        "block": {one.block for one in launches},
+        "device": {one.device for one in launches if one.device != Device()},
+    }
+    return [name for name, held in ways.items() if len(held) > 1]
 
 
 def _reports_of_held(records: Sequence[RunRecord]) -> set[str]:
@@ -270,22 +295,96 @@ def _add_counters(
         )
 
 
-def _add_kernels(values: dict[tuple[str, str, str], Traced], record: RunRecord, file: RunFile) -> None:
-    """What the run knows of its kernels before it launches them: the work model, and what was compiled."""
-    for run in record.kernels:
-        build = run.build or {}
-        loop = build.get("loop") or {}
-        for name, value, where, unit in (
-            ("flops", run.flops or None, "flops", "FLOP"),
-            ("least_bytes", run.least_bytes or None, "least_bytes", "byte"),
-            ("spill_bytes", build.get("spill_store_bytes"), "build.spill_store_bytes", "byte"),
-            ("loop_instructions", loop.get("total"), "build.loop.total", "instruction"),
-            ("loop_fmas", loop.get("ffma"), "build.loop.ffma", "instruction"),
-        ):
-            if value is not None:
-                formula = f"kernels[{run.label}, {run.problem}].{where}"
-                source = Source("bench", file.name, file.sha256, kernel=run.title, formula=formula)
-                values[name, run.label, run.problem] = Traced(float(value), unit, source)
+def _timings_of(
+    launches: Mapping[Key, Evaluated], records: Sequence[RunRecord], warnings: list[str]
+) -> dict[Key, Timed]:
+    """The timing of each kernel, not of another source, or with other flags, than that of its counters.
+
+    Warnings name what is left out for that, and kernels that were timed in several builds.
+    """
+    built = {id(record): sources([record]) for record in records}
+    own = {
+        key: built[id(record)].get(key)
+        for key, item in launches.items()
+        if (record := _run_of(item, records)) is not None
+    }
+
+    def usable(record: RunRecord, result: Mapping[str, Any]) -> bool:
+        key = (str(result["label"]), str(result["problem"]))
+        return not differ(own.get(key), built[id(record)].get(key))
+
+    found = timings(records, usable=usable)
+    every = timings(records)
+    if left := [f"{label} {problem}".strip() for label, problem in every.keys() - found.keys()]:
+        warnings.append(
+            f"{_listed(sorted(left))}: the timings are left out, since they are of another source, or of "
+            "other flags, than the counters: time and profile one build"
+        )
+    several = [
+        f"{label} {problem}".strip()
+        for label, problem in found
+        if own.get((label, problem)) is None
+        and len({build for one in built.values() if (build := one.get((label, problem))) is not None}) > 1
+    ]
+    if several:
+        warnings.append(f"{_listed(several)}: timed in several builds; the newest timing counts")
+    return found
+
+
+def _too_little(
+    launches: Mapping[Key, Evaluated],
+    evaluated: Sequence[Evaluated],
+    values: Mapping[tuple[str, str, str], Traced],
+) -> Iterator[str]:
+    """Launches that moved less than their work needs; of a library call of several the work is not split."""
+    of_call = Tally((one.launch.id.report, one.launch.key, one.launch.problem) for one in evaluated)
+    for (label, problem), item in launches.items():
+        least = values.get(("least_bytes", label, problem))
+        launch = item.launch
+        if least is None or of_call[launch.id.report, launch.key, launch.problem] > 1:
+            continue
+        if said := moved_too_little(item, least.number):
+            yield f"{label} {problem}".strip() + f": {said}"
+
+
+def _run_of(item: Evaluated, records: Sequence[RunRecord]) -> RunRecord | None:
+    """The run whose report holds the launch."""
+    report = item.launch.id.report
+    return next((r for r in records if any(str(Path(r.path) / name) == report for name in r.reports)), None)
+
+
+def _builds(
+    launches: Mapping[Key, Evaluated], records: Sequence[RunRecord], results: Mapping[Key, Timed]
+) -> Iterator[tuple[RunRecord, KernelRun]]:
+    """What the runs know of each kernel and problem: the run of its counters, else that of its timing, else
+    the last. Other runs may have built other code under the name.
+    """
+    held: dict[Key, dict[int, tuple[RunRecord, KernelRun]]] = {}
+    for record in records:
+        for run in record.kernels:
+            held.setdefault((run.label, run.problem), {})[id(record)] = (record, run)
+    for key, by_run in held.items():
+        own = _run_of(launches[key], records) if key in launches else None
+        timed = results[key][0] if key in results else None
+        chosen = next((one for one in (own, timed) if one is not None and id(one) in by_run), None)
+        yield by_run[id(chosen)] if chosen is not None else list(by_run.values())[-1]
+
+
+def _add_kernel(values: dict[tuple[str, str, str], Traced], run: KernelRun, file: RunFile) -> None:
+    """What a run knows of a kernel before it launches it: the work model, and what was compiled."""
+    build = run.build or {}
+    loop = build.get("loop") or {}
+    for name, value, where, unit in (
+        ("flops", run.flops or None, "flops", "FLOP"),
+        ("least_bytes", run.least_bytes or None, "least_bytes", "byte"),
+        ("spill_bytes", build.get("spill_store_bytes"), "build.spill_store_bytes", "byte"),
+        ("loop_instructions", loop.get("total"), "build.loop.total", "instruction"),
+        ("loop_fmas", loop.get("ffma"), "build.loop.ffma", "instruction"),
+    ):
+        if value is not None:
+            formula = f"kernels[{run.label}, {run.problem}].{where}"
+            source = Source("bench", file.name, file.sha256, kernel=run.title, formula=formula)
+            values[name, run.label, run.problem] = Traced(float(value), unit, source)
 
 
 def _add_bench(

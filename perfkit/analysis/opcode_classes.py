@@ -8,6 +8,7 @@ read it as `[class:integer]` and `[FFMA*@fmas]`, the explanation by `by_class`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 
 FMA = "fma"
@@ -113,6 +114,13 @@ _CLASS_OF = {opcode: name for name, opcodes in OPCODES.items() for opcode in opc
 # Destination and source of a bulk copy: S.S copies to the shared memory of another SM of the cluster.
 _BULK_COPIES = {"SG": ASYNC_LOAD, "GS": ASYNC_STORE, "SS": SHARED_STORE}
 
+# Instructions by which a warp asks whether it may go on, and asks again while it may not: their number
+# depends on timing. The waits of mbarriers (try_wait and test_wait of PTX), sleep between two looks, atomic
+# swaps as locks use them, and the loads that see what others store (volatile, acquire, relaxed).
+POLLING = ("*SYNCS.PHASECHK*", "NANOSLEEP*", "ATOM*.CAS*", "ATOM*.EXCH*", "LD*.STRONG.*")
+# The same where a report does not hold the modifiers.
+_POLLING_BARE = ("SYNCS", "USYNCS", "NANOSLEEP", "ATOM", "ATOMG", "ATOMS")
+
 # FP32 FMAs, and FP32 operations, that a thread performs in one instruction; an FMA is two operations.
 _FMAS = {"FFMA": 1, "FFMA32I": 1, "FFMA2": 2, "FHFMA": 1, "FHFMA2": 2}
 _ADDS = {
@@ -145,6 +153,18 @@ def by_class(opcodes: Mapping[str, float]) -> dict[str, float]:
         name = opcode_class(opcode)
         counts[name] = counts.get(name, 0.0) + count
     return counts
+
+
+def polling(opcodes: Mapping[str, float]) -> tuple[str, ...]:
+    """Those by which a kernel may poll, of counts by opcode, most frequent first."""
+    modified = any("." in opcode for opcode in opcodes)
+    patterns = POLLING if modified else _POLLING_BARE
+    found = [
+        opcode
+        for opcode, count in opcodes.items()
+        if count > 0 and any(fnmatchcase(opcode, pattern) for pattern in patterns)
+    ]
+    return tuple(sorted(found, key=lambda opcode: -opcodes[opcode]))
 
 
 def fmas(opcode: str) -> float:

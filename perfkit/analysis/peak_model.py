@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from perfkit.analysis.consistency import describe
 from perfkit.analysis.definitions import load_devices
@@ -30,7 +31,11 @@ CLOSES = 0.001  # fraction of peak: 0.1 point
 NEARLY = 0.005  # counters of different replay passes differ by about this
 TIMED = 0.01  # event timing runs at another moment, maybe at another clock
 
+Which = tuple[str, ...]  # report, label, problem; or label, problem: of any report
+Known = TypeVar("Known")
+
 _METRICS = (
+    "instructions",
     "issue_rate",
     "fma_share",
     "fma_weight",
@@ -71,25 +76,30 @@ def check_launches(
     launches: Sequence[Launch],
     sets: MetricSets | None = None,
     *,
-    flops: Mapping[Key, float] | None = None,
-    timed: Mapping[Key, TimedShare] | None = None,
+    flops: Mapping[Which, float] | None = None,
+    timed: Mapping[Which, TimedShare] | None = None,
 ) -> list[PeakCheck]:
     """One check a launch, in order; every launch is in the result.
 
-    `flops` and `timed` are by (label, problem). Both speak of all launches of a label together, so they are
-    used only where the label has one launch in its report (a library call may make several).
+    `flops` and `timed` are by (report, label, problem), or by (label, problem) for any report. Both speak of
+    all launches of a label together, so they are used only where the label has one launch in its report (a
+    library call may make several).
     """
     sets = sets or load_metric_sets()
     # Within a report only: the same kernel in another report is another measurement of it.
     together = Counter((launch.id.report, launch.key, launch.problem) for launch in launches)
     found = []
     for launch in launches:
-        key = (launch.key or "", launch.problem)
+        key = (launch.id.report, launch.key or "", launch.problem)
         count = together[launch.id.report, launch.key, launch.problem] if launch.key else 1
-        work = (flops or {}).get(key) if count == 1 else None
-        share = (timed or {}).get(key) if count == 1 else None
+        work = _of(flops or {}, key) if count == 1 else None
+        share = _of(timed or {}, key) if count == 1 else None
         found.append(_check(launch, sets, work, share, count))
     return found
+
+
+def _of(known: Mapping[Which, Known], key: tuple[str, str, str]) -> Known | None:
+    return known[key] if key in known else known.get(key[1:])
 
 
 def _check(
@@ -212,7 +222,8 @@ def _impossible(
     metrics: Mapping[str, MetricValue], factors: Mapping[str, MetricValue], full: float, work: float | None
 ) -> str:
     """Which of the values that the shares are made of cannot be, and why; "" where all can."""
-    used = [*factors.values(), metrics["share_of_peak"]]
+    # Issue rate x FMA share is a product over the instructions of one execution: passes must agree on them.
+    used = [*factors.values(), metrics["share_of_peak"], metrics["instructions"]]
     if work is not None:
         used += [metrics["duration"], metrics["sm_clock"]]
     said = [
@@ -276,29 +287,65 @@ def _why_open(launch: Launch, full: float, counted: float | None, work: float | 
     return "; ".join(told) or "counters of different replay passes: each pass runs the kernel again"
 
 
-def run_flops(records: Iterable[RunRecord]) -> dict[Key, float]:
-    """FLOPs of the work model by (label, problem)."""
-    return {(k.label, k.problem): k.flops for record in records for k in record.kernels if k.flops}
-
-
-def run_timed(records: Sequence[RunRecord]) -> dict[Key, TimedShare]:
-    """Event-timed share of peak by (label, problem), with cold caches where ncu flushed them and a run timed
-    it so (analysis/timings.py).
-
-    A timing of another source than the one that was profiled is left out: see `other_builds`.
+def run_flops(records: Iterable[RunRecord]) -> dict[Which, float]:
+    """FLOPs of the work model by report, label and problem: two runs may mean other work by one label. By
+    label and problem alone, for a report that is in none of the runs, where all runs agree.
     """
-    profiled = _sources(record for record in records if record.reports)
-    timed = {id(record): _sources([record]) for record in records}
-    caches = profiled_caches(records)
+    found: dict[Which, float] = {}
+    every: dict[Key, set[float]] = {}
+    for record in records:
+        for kernel in record.kernels:
+            if kernel.flops:
+                key = (kernel.label, kernel.problem)
+                every.setdefault(key, set()).add(kernel.flops)
+                found.update({(report, *key): kernel.flops for report in _reports(record)})
+    found.update({key: values.pop() for key, values in every.items() if len(values) == 1})
+    return found
+
+
+def run_timed(records: Sequence[RunRecord]) -> dict[Which, TimedShare]:
+    """Event-timed share of peak by report, label and problem, with cold caches where ncu flushed them and a
+    run timed it so (analysis/timings.py); by label and problem alone where no run profiled that.
+
+    A timing of another source, or with other flags, than the report's own is left out: see `other_builds`.
+    """
+    found: dict[Which, TimedShare] = {}
+    timed = {id(record): sources([record]) for record in records}
+    profiled = [record for record in records if record.reports]
+    for profile in profiled:
+        own, caches = sources([profile]), profiled_caches([profile])
+        shares = _shares(records, timed, own, caches)
+        for kernel in profile.kernels:
+            key = (kernel.label, kernel.problem)
+            if key in shares:
+                found.update({(report, *key): shares[key] for report in _reports(profile)})
+    known = {(kernel.label, kernel.problem) for profile in profiled for kernel in profile.kernels}
+    others = _shares(records, timed, {}, {})
+    found.update({key: share for key, share in others.items() if key not in known})
+    return found
+
+
+def _shares(
+    records: Sequence[RunRecord],
+    timed: Mapping[int, Mapping[Key, tuple[Any, ...]]],
+    own: Mapping[Key, tuple[Any, ...]],
+    caches: Mapping[Key, str],
+) -> dict[Key, TimedShare]:
+    """The timings that fit one profile: of its `own` sources, in its `caches` where there are such."""
 
     def usable(record: RunRecord, result: Mapping[str, Any]) -> bool:
         key = (str(result["label"]), str(result["problem"]))
-        return result.get("share_of_peak") is not None and not _differ(
-            profiled.get(key), timed[id(record)].get(key)
+        return result.get("share_of_peak") is not None and not differ(
+            own.get(key), timed[id(record)].get(key)
         )
 
     found = timings(records, wanted=lambda key: caches.get(key, COLD), usable=usable)
     return {key: _timed_share(record, result, caches.get(key, "")) for key, (record, result) in found.items()}
+
+
+def _reports(record: RunRecord) -> list[str]:
+    """The reports of a run as LaunchId.report names them."""
+    return [str(Path(record.path) / name) for name in record.reports]
 
 
 def _timed_share(record: RunRecord, result: Mapping[str, Any], profiled: str) -> TimedShare:
@@ -312,12 +359,19 @@ def _timed_share(record: RunRecord, result: Mapping[str, Any], profiled: str) ->
 
 def other_builds(records: Sequence[RunRecord]) -> list[Key]:
     """What was timed, but only of another source or with other flags than what was profiled."""
-    profiled = _sources(record for record in records if record.reports)
     timed = timings(records, usable=lambda _record, result: result.get("share_of_peak") is not None)
-    return sorted(key for key in timed.keys() - run_timed(records).keys() if key in profiled)
+    shares = run_timed(records)
+    left_out = {
+        (kernel.label, kernel.problem)
+        for record in records
+        for report in _reports(record)
+        for kernel in record.kernels
+        if kernel.build and (report, kernel.label, kernel.problem) not in shares
+    }
+    return sorted(left_out & timed.keys())
 
 
-def _sources(records: Iterable[RunRecord]) -> dict[Key, tuple[Any, ...]]:
+def sources(records: Iterable[RunRecord]) -> dict[Key, tuple[Any, ...]]:
     """Source hash and flags by (label, problem), of kernels that were built."""
     return {
         (kernel.label, kernel.problem): (
@@ -330,7 +384,8 @@ def _sources(records: Iterable[RunRecord]) -> dict[Key, tuple[Any, ...]]:
     }
 
 
-def _differ(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> bool:
+def differ(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> bool:
+    """Whether two builds are known to be of other sources or flags."""
     return one is not None and other is not None and one != other
 
 

@@ -95,6 +95,14 @@ def residency(evaluated: Evaluated) -> Residency:
             f"{evaluated.launch.label} ({evaluated.launch.id}): no prediction without {', '.join(lacking)}",
             "Profile it with `perfkit profile`, which collects them.",
         )
+    needed = {"issue_rate", "theoretical_warps", "not_selected", "latency", "cycles"}
+    needed |= {f"stall_{name}" for name in facts.stalls}
+    if doubtful := sorted(facts.invalid & needed):
+        raise UsageError(
+            f"{evaluated.launch.label} ({evaluated.launch.id}): no prediction from values that cannot be "
+            f"right: {', '.join(name.replace('_', ' ') for name in doubtful)}",
+            "`perfkit show` says what is wrong with each; profile again with nothing else on the GPU.",
+        )
     return Residency(
         issue_rate=facts.issue_rate,
         blocks=int(numbers["blocks per SM"]),

@@ -261,6 +261,10 @@ def _join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
+def _doubt(factor: Factor) -> str:
+    return "" if factor.valid else " (by counters that cannot be right)"
+
+
 def of_loss(loss: PeakLoss) -> tuple[str, ...]:
     """The share, the largest loss with its leading causes, and the second where it matters."""
     said = [f"{loss.a.label} reaches {loss.share:.1%} of FP32 peak."]
@@ -269,12 +273,14 @@ def of_loss(loss: PeakLoss) -> tuple[str, ...]:
         if factor.contribution < 0.02:
             continue
         causes = [child for child in _leading(factor, 1.0) if child.contribution >= 0.005]
-        detail = _join([f"{child.title} {child.contribution:.1%}" for child in causes]) if causes else ""
+        detail = (
+            _join([f"{one.title} {one.contribution:.1%}{_doubt(one)}" for one in causes]) if causes else ""
+        )
         tie = " (a tie)" if len(causes) > 1 and causes[0].tied and causes[1].tied else ""
         said.append(
             _sentence(
                 [
-                    f"{factor.contribution:.1%} of peak goes to {factor.title}"
+                    f"{factor.contribution:.1%} of peak goes to {factor.title}{_doubt(factor)}"
                     + (f": {detail}{tie}" if detail else "")
                 ]
             )

@@ -138,10 +138,11 @@ def contradiction_text(found: Contradiction) -> str:
     unit = "" if found.unit in ("", "1") else found.unit
     largest = max(abs(a), abs(b))
     apart = f"{abs(a - b) / largest:.1%} apart, {found.tolerance:.1%} allowed" if largest > 0 else "apart"
+    likely = f"; {found.likely}" if found.likely else ""
     rests = f"; invalid for it: {', '.join(found.metrics)}" if found.metrics else ""
     return (
         f"{found.what} contradict one another: {format_value(a, unit)} by {how_a}, {format_value(b, unit)} "
-        f"by {how_b} ({apart}){rests}"
+        f"by {how_b} ({apart}){likely}{rests}"
     )
 
 

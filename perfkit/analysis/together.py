@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from perfkit.analysis.facts import ADDITIVE, CLOCK, Facts, facts_of, opcode_counts
 from perfkit.analysis.opcode_counts import PER_OPCODE
-from perfkit.model import Counter, Evaluated, MetricValue
+from perfkit.model import Counter, Evaluated, MetricValue, Status
 
 _ADDED = (
     "duration",
@@ -35,8 +35,16 @@ def together(launches: Sequence[Evaluated]) -> Evaluated:
 
     def put(name: str, value: float) -> None:
         held = longest.metrics.get(name)
-        if not math.isnan(value):
-            metrics[name] = MetricValue(name, value, held.unit if held is not None else "")
+        if math.isnan(value):
+            return
+        doubts = [
+            f"{one.launch.id}: {part.reason}"
+            for one in launches
+            if (part := one.metrics.get(name)) is not None and part.status is Status.INVALID
+        ]
+        status = Status.INVALID if doubts else Status.OK
+        unit = held.unit if held is not None else ""
+        metrics[name] = MetricValue(name, value, unit, status, "; ".join(doubts))
 
     def weighted(name: str, weight: Weight) -> None:
         weights = [weight(one) for one in facts]
@@ -93,7 +101,8 @@ def _counters(launches: Sequence[Evaluated], facts: Sequence[Facts]) -> dict[str
         held = [one.launch.counters.get(name) for one in launches]
         values = [c.value for c in held if c is not None and isinstance(c.value, (int, float))]
         if len(values) == len(launches):
-            found[name] = Counter(name, sum(values), "")
+            doubted = any(c is not None and c.status is Status.INVALID for c in held)
+            found[name] = Counter(name, sum(values), "", Status.INVALID if doubted else Status.OK)
     cycles, seconds = sum(one.cycles for one in facts), sum(one.duration for one in facts)
     if cycles > 0 and seconds > 0:
         found[CLOCK] = Counter(CLOCK, cycles / seconds, "hz")

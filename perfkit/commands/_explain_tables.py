@@ -83,11 +83,11 @@ def _self_checks(result: Comparison) -> Table:
     rows = tuple(
         (
             Cell(check.title, note=check.note),
-            _ABSENT if check.before is None else Cell(check.before),
-            _ABSENT if check.after is None else Cell(check.after),
+            *(_ABSENT if value is None else Cell(value, _status(check.valid)) for value in sides),
             _EMPTY if check.contribution is None else _effect(check.contribution, 0.0)[2],
         )
         for check in result.checks
+        for sides in [(check.before, check.after)]
     )
     return Table("explain_checks", "What can be off although the tree adds up", columns, rows)
 
@@ -130,7 +130,8 @@ def _aside(item: Evidence, depth: int) -> Cell:
 
 def _side(item: Evidence, value: float | str | None) -> Cell:
     if isinstance(value, str):
-        return Cell(value, text=value.replace("shared_memory", "shared"))  # as narrow as the numbers
+        # As narrow as the numbers.
+        return Cell(value, _status(item.valid), text=value.replace("shared_memory", "shared"))
     return _value(value, item.unit, item.valid)
 
 
@@ -159,7 +160,11 @@ def _total(title: str, contribution: float, whole: float, note: str) -> tuple[Ce
 def _value(value: float | None, unit: str, valid: bool = True) -> Cell:
     if value is None or math.isnan(value):
         return _ABSENT
-    return Cell(value, Status.OK if valid else Status.INVALID, unit=unit, text=number(value, unit))
+    return Cell(value, _status(valid), unit=unit, text=number(value, unit))
+
+
+def _status(valid: bool) -> Status:
+    return Status.OK if valid else Status.INVALID
 
 
 def speaking(items: Sequence[Evidence], most: int = 3, *, everything: bool = False) -> list[Evidence]:

@@ -198,7 +198,8 @@ def _of_run(sources: Sources, run: str, kernel: str, text: str) -> list[Chosen]:
                 picked = (together(picked),)
             refuse_several(picked, text)
             work = entry.flops if entry is not None and entry.flops > 0 else float("nan")
-            found.append(Chosen(text, picked, Origin(record.options, work, text), record, entry))
+            least = entry.least_bytes if entry is not None and entry.least_bytes > 0 else float("nan")
+            found.append(Chosen(text, picked, Origin(record.options, work, text, least), record, entry))
     if not found:
         raise UsageError(
             f"there is no kernel {kernel!r} in run {run}",

@@ -139,10 +139,24 @@ def _profile(wanted: Sequence[KernelRequest]) -> tuple[str, list[Evaluated]]:
     note(f"run: {done.path}")
     sources = Sources()
     launches = [one for name in done.record.reports for one in sources.launches(done.path / name)]
-    by_name = {(one.launch.label, one.launch.problem): one for one in launches}
     return str(done.path), [
-        by_name[label_of(w.spec.key, w.blocks_per_sm), problem_label(w.size)] for w in wanted
+        only_launch(launches, label_of(w.spec.key, w.blocks_per_sm), problem_label(w.size), str(done.path))
+        for w in wanted
     ]
+
+
+def only_launch(launches: Sequence[Evaluated], label: str, problem: str, run: str) -> Evaluated:
+    """The launch of a kernel in a run. Raises UsageError where there is none, or more than one: their times
+    are those of other work.
+    """
+    found = [one for one in launches if (one.launch.label, one.launch.problem) == (label, problem)]
+    if len(found) != 1:
+        held = f"{len(found)} launches" if found else "no launch"
+        raise UsageError(
+            f"the run {run} holds {held} of {label} at {problem}, where --verify needs one",
+            "`perfkit show` lists what it holds; --verify compares kernels that launch one function once.",
+        )
+    return found[0]
 
 
 def _verdict(case: Intervention) -> str:

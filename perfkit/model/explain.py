@@ -72,7 +72,8 @@ class Factor:
 class SelfCheck:
     """What can be off although the factors add up by construction: a reading over what it should be.
 
-    1 is right. `contribution` is what the change from A to B makes on ln T, where it makes something.
+    1 is right. `contribution` is what the change from A to B makes on ln T, where it makes something. Not
+    `valid`: the check itself rests on a value that cannot be right.
     """
 
     name: str  # stable key: correction, time, warp_states
@@ -81,6 +82,7 @@ class SelfCheck:
     after: float | None
     contribution: float | None
     note: str
+    valid: bool = True
 
 
 @dataclass(frozen=True, slots=True)

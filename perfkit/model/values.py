@@ -145,6 +145,7 @@ class Contradiction:
 
     `what` names the fact; `readings` are (how it was read, value) pairs in `unit`; `tolerance` is the
     relative difference that was allowed. The values of `metrics` that rest on it have status invalid.
+    `likely` says where they probably come from, "" where the launch shows no cause.
     """
 
     what: str
@@ -152,6 +153,7 @@ class Contradiction:
     unit: str
     tolerance: float
     metrics: tuple[str, ...] = ()
+    likely: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,10 @@ STATUS_TEXT = {
     Status.NOT_ON_CHIP: "not on chip",
     Status.UNDEFINED: "undefined",
 }
-INVALID_NOTE = "! outside its possible range (counters of different replay passes); kept as measured."
+INVALID_NOTE = (
+    "! outside its possible range (counters of different replay passes), or contradicted by another counter; "
+    "kept as measured."
+)
 MAX_FOOTNOTES = 20
 NAME_COLUMNS = ("kernel", "launch", "name")  # hold kernel names, of up to thousands of characters
 

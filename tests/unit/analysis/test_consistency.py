@@ -15,8 +15,11 @@ from perfkit.analysis.consistency import RELATIONS, describe
 from perfkit.analysis.explain import explain_alone
 from perfkit.analysis.facts import facts_of
 from perfkit.analysis.metrics import load_metric_sets
+from perfkit.analysis.peak_model import check_launches
 from perfkit.analysis.report import read_report
+from perfkit.errors import UsageError
 from perfkit.model import Counter, Evaluated, Launch, LaunchId, Status
+from perfkit.model.peak import Closure
 from perfkit.profiler.run_store import recorded_root
 
 SETS = load_metric_sets()
@@ -162,7 +165,8 @@ def test_what_is_no_necessity_is_no_contradiction() -> None:
 @pytest.mark.parametrize("path", REAL + sorted(recorded_root().rglob("*.ncu-rep")))
 def test_healthy_reports_of_this_repository_are_silent(path: Path) -> None:
     for launch in read_report(path, SETS.reading()).launches:
-        assert [describe(one) for one in SETS.evaluate(launch).contradictions] == []
+        found = SETS.evaluate(launch).contradictions
+        assert [describe(one) for one in found if not one.likely] == []
 
 
 @pytest.mark.skipif(not recorded_root().is_dir(), reason="this checkout has no recorded run")
@@ -220,3 +224,77 @@ def test_a_contradiction_is_found_again_on_what_was_evaluated() -> None:
     again = SETS.evaluate(found.launch)
     assert [one.what for one in again.contradictions] == [one.what for one in found.contradictions]
     assert dataclasses.replace(found.launch) == found.launch
+
+
+# As RIGHT, but a warp waits at an mbarrier: the pass that counted by opcode looked 62 times, the other 262.
+LOOK = "SYNCS.PHASECHK.TRANS64.TRYWAIT"
+POLLING: dict[str, Any] = {
+    **RIGHT,
+    OPCODES: {"FFMA": 100.0, "LDS": 20.0, "LDG": 10.0, "STG": 4.0, "SYNCS": 62.0, "EXIT": 4.0},
+    f"{OPCODES}_with_modifier_all": {"FFMA": 100.0, "LDG.E": 10.0, "STG.E": 4.0, LOOK: 62.0, "EXIT": 4.0},
+    "smsp__inst_executed.sum": 400.0,
+    "smsp__inst_issued.sum": 401.0,
+    "smsp__issue_active.sum": 401.0,
+    "smsp__cycles_active.sum": 800.0,
+    "smsp__cycles_elapsed.sum": 1000.0,
+}
+
+
+def test_shares_of_one_pass_stand_where_a_kernel_polls() -> None:
+    found = evaluate(POLLING)
+    (one,) = found.contradictions
+    assert one.what == "instructions executed"
+    assert one.likely == f"likely the kernel polls ({LOOK}), so that no two passes execute the same"
+    barrier, fmas = found.metrics["mix_barrier"], found.metrics["fma_share"]
+    assert (barrier.number, barrier.status) == (0.31, Status.OK)
+    assert "of the pass that counted by opcode alone: instructions executed: 200" in barrier.reason
+    assert (fmas.value, fmas.status) == (0.5, Status.OK), "100 of 200 in one pass, not of 400 in another"
+    assert found.metrics["issue_rate"].status is Status.OK
+    for name in ("instructions", "model_share_of_peak"):  # over two passes
+        assert found.metrics[name].status is Status.INVALID
+        assert (
+            "200 opcodes added up, 400 by the hardware (likely the kernel polls" in found.metrics[name].reason
+        )
+    assert set(one.metrics) >= {"instructions", "model_share_of_peak"}
+    assert not any(name.startswith("mix_") for name in one.metrics)
+
+
+def test_facts_of_a_kernel_that_polls_are_of_one_pass() -> None:
+    facts = facts_of(evaluate(POLLING))
+    assert facts.by_opcode
+    assert "instructions" in facts.invalid
+    assert sum(facts.classes.values()) == 200.0, "what another pass looked more is no class"
+
+
+def test_without_polling_nothing_is_likely() -> None:
+    plain = {name: value for name, value in POLLING.items() if not name.endswith("modifier_all")}
+    plain[OPCODES] = {**RIGHT[OPCODES]}
+    (one,) = evaluate(plain).contradictions
+    assert one.likely == ""
+    assert "mix_fp32" in one.metrics
+
+
+def test_no_share_and_no_closing_from_instructions_of_two_passes() -> None:
+    found = evaluate(POLLING)
+    with pytest.raises(UsageError, match="since instructions reads 400: contradicted"):
+        explain_alone([found])
+    (check,) = check_launches([evaluate({**POLLING}).launch], SETS)
+    assert check.closure in (Closure.OPEN, Closure.UNKNOWN)
+    assert "instructions executed: 200 opcodes added up" in check.reason
+
+
+FIELD = DATA / "runs" / "field_kernels"
+
+
+@pytest.mark.parametrize(("kernel", "opcodes", "hardware"), [("load_bulk", 1_391_674, 2_888_991)])
+def test_bulk_copies_recorded_on_an_h200(kernel: str, opcodes: int, hardware: int) -> None:
+    launches = read_report(FIELD / "kernels" / "profile.ncu-rep", SETS.reading()).launches
+    found = SETS.evaluate(next(one for one in launches if one.label == kernel))
+    (one,) = found.contradictions
+    assert [value for _, value in one.readings] == [opcodes, hardware]
+    assert LOOK in one.likely
+    assert {name for name, value in found.metrics.items() if value.status is Status.INVALID} == {
+        "instructions",
+        "model_share_of_peak",
+    }
+    assert found.number("mix_shared") == pytest.approx(131_072 / opcodes)

@@ -8,8 +8,9 @@ import pytest
 
 from perfkit.analysis.interventions import intervention, pairs
 from perfkit.analysis.predict import predict, residency
+from perfkit.commands._verify import only_launch
 from perfkit.errors import UsageError
-from perfkit.model import Counter, Evaluated, MetricValue
+from perfkit.model import Counter, Device, Evaluated, MetricValue
 from tests.unit.analysis.launches import launch
 
 CARVEOUT = "launch__shared_mem_config_size"
@@ -116,3 +117,38 @@ def test_pairs_are_of_one_report_and_problem_and_were_collected() -> None:
         ("k6", "k6@1"),
         ("k6", "k6@12"),
     ]
+
+
+def test_pairs_of_several_launches_are_of_one_device_and_in_order() -> None:
+    def on(device: int, one: Evaluated) -> Evaluated:
+        return dataclasses.replace(one, launch=dataclasses.replace(one.launch, device=Device(device)))
+
+    def timed(label: str, device: int, duration: float) -> Evaluated:
+        return on(device, launch(label, duration=duration))
+
+    found = pairs([
+        timed("k", 0, 1.0), timed("k", 0, 2.0), timed("k", 1, 3.0),
+        timed("k@1", 1, 30.0), timed("k@1", 0, 10.0), timed("k@1", 0, 20.0),
+    ])  # fmt: skip
+    assert [(one.number("duration"), other.number("duration")) for one, other in found] == [
+        (3.0, 30.0),
+        (1.0, 10.0),
+        (2.0, 20.0),
+    ]
+
+
+def test_another_function_or_grid_is_no_arm_of_the_experiment() -> None:
+    other = launch("k@1")
+    renamed = dataclasses.replace(other, launch=dataclasses.replace(other.launch, name="j"))
+    assert pairs([launch("k"), renamed]) == []
+    assert pairs([launch("k"), launch("k@1", grid=128)]) == []
+    assert len(pairs([launch("k"), launch("k@1")])) == 1
+
+
+def test_verify_wants_one_launch_of_each_arm() -> None:
+    one = launch("k")
+    assert only_launch([one, launch("k@1")], "k", "n=64", "r") is one
+    with pytest.raises(UsageError, match="the run r holds 2 launches of k at n=64"):
+        only_launch([one, launch("k", number=1)], "k", "n=64", "r")
+    with pytest.raises(UsageError, match="the run r holds no launch of k@2 at n=64"):
+        only_launch([one], "k@2", "n=64", "r")

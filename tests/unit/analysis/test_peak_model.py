@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis.metrics import load_metric_sets
-from perfkit.analysis.peak_model import check_launches, fp32_lanes_per_sm, other_builds, run_timed
+from perfkit.analysis.peak_model import check_launches, fp32_lanes_per_sm, other_builds, run_flops, run_timed
 from perfkit.model import Counter, KernelRun, Launch, LaunchId, RunRecord
 from perfkit.model.peak import Closure, PeakCheck, TimedShare
 
@@ -155,7 +155,7 @@ def test_time_and_cycles_that_contradict_one_another_do_not_close() -> None:
 def test_several_launches_of_a_library_call_are_not_compared_with_its_whole_work() -> None:
     counters = _counters()
     launches = [_launch(counters, key="cublas", number=i) for i in range(2)]
-    timed = {("cublas", "n=4096"): TimedShare(0.5, "hot", "hot", "run")}
+    timed: dict[tuple[str, ...], TimedShare] = {("cublas", "n=4096"): TimedShare(0.5, "hot", "hot", "run")}
     checks = check_launches(launches, SETS, flops={("cublas", "n=4096"): 1.0}, timed=timed)
     for check in checks:
         assert (check.work, check.timed, check.timing) == (None, None, None)
@@ -266,7 +266,7 @@ def test_launches_are_timed_with_the_caches_they_were_profiled_with(
         record("2026-01-03", result("k8", "hot", 0.65), result("k6", "hot", 0.7), kernels=()),
     ]
     found = run_timed([runs[2], profile, runs[0], runs[1]])
-    told = {label: (one.share, one.cache, one.profiled) for (label, _), one in found.items()}
+    told = {label: (one.share, one.cache, one.profiled) for (_, label, _), one in found.items()}
     assert told == {"k8": k8, "k7": k7, "k6": k6}, "a kernel without a share has no timing"
 
 
@@ -301,3 +301,30 @@ def test_a_timing_of_another_source_is_no_comparison() -> None:
     assert run_timed([profile, other]) == {}
     assert other_builds([profile, other]) == [("k6", "n=4096")]
     assert [one.share for one in run_timed([other]).values()] == [0.5]
+
+
+def test_work_and_timings_are_those_of_the_report_own_run() -> None:
+    """Two runs of one label whose sources and work differ: neither is laid over the other's launches."""
+
+    def run(name: str, source: str, flops: float, **more: Any) -> RunRecord:
+        build = {"source_hash": source, "flags": []}
+        kernel = KernelRun("k", "k", "t", "n=64", {"n": 64}, flops, 1.0, build=build)
+        return RunRecord(
+            name, "", "complete", (), name, "", "", None, {}, {}, (kernel,), path=f"/runs/{name}", **more
+        )
+
+    def timing(share: float) -> dict[str, Any]:
+        return {"kind": "bench", "label": "k", "problem": "n=64", "cache": "cold", "share_of_peak": share}
+
+    old, new = run("1", "old", 1e6, reports=("a",)), run("2", "new", 2e6, reports=("b",))
+    timed = [run("3", "old", 1e6, results=(timing(0.3),)), run("4", "new", 2e6, results=(timing(0.6),))]
+    key = ("k", "n=64")
+    for runs in ([old, new, *timed], [new, old, *timed]):
+        assert run_flops(runs) == {("/runs/1/a", *key): 1e6, ("/runs/2/b", *key): 2e6}
+        assert {which: one.share for which, one in run_timed(runs).items()} == {
+            ("/runs/1/a", *key): 0.3,
+            ("/runs/2/b", *key): 0.6,
+        }
+        assert other_builds(runs) == []
+    assert run_flops([old, old])[key] == 1e6, "what all runs agree on holds for any report"
+    assert other_builds([old, new, timed[0]]) == [key], "the second run's launches have no timing of theirs"

@@ -112,7 +112,7 @@ def test_junk_behind_a_report(tmp_path: Path, size: int) -> None:
     assert time.monotonic() - start < 10
     assert (len(report.launches), report.lost) == (2, 0)
     assert any(f"has {size:,} bytes behind its last whole block" in one for one in report.problems)
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(before, 300_000)  # kB
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 300_000)  # kB
 
 
 def test_a_fifo_does_not_hang(tmp_path: Path) -> None:

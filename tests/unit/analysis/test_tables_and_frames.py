@@ -304,6 +304,7 @@ def test_the_json_tells_kind_device_process_and_contradictions_of_every_launch()
             "unit": "inst",
             "tolerance": 0.01,
             "metrics": ["fma_share"],
+            "likely": None,
         }
     ]
     assert second["device"] == {"index": None, "pci": None, "uuid": None}

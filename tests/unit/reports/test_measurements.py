@@ -84,7 +84,8 @@ def test_of_several_launches_of_a_label_the_longest_stands_and_a_warning_says_so
     found = gather(parts)
     assert found.number("duration", "cublas", AT) == 3e-3
     assert found.warnings == (
-        "cublas n=1000: 2 launches; the counters are those of the longest in run/p.ncu-rep",
+        "cublas n=1000: 2 launches, which differ in function; "
+        "the counters are those of the longest in run/p.ncu-rep",
     )
 
 
@@ -172,3 +173,56 @@ def test_a_reference_among_the_steps_stays_a_step(made: Any) -> None:
     assert found.number("speedup", "cublas", AT) == pytest.approx(1.25)
     assert found.number("share_of_reference", "cublas", AT) == pytest.approx(1.25)
     assert gather(made.ladder(), [made.bench()]).get("speedup", "cublas", AT) is None
+
+
+def build_of(record: Any, source: str, **facts: Any) -> Any:
+    kernels = tuple(
+        replace(one, build={"source_hash": source, "flags": [], **facts}) for one in record.kernels
+    )
+    return replace(record, kernels=kernels)
+
+
+def test_a_timing_of_another_build_is_not_laid_beside_the_counters(made: Any) -> None:
+    profile = replace(made.run("p", labels=("k1",)), reports=("p.ncu-rep",), path="run")
+    item = made.evaluated(made.launch(0, "k1", report="run/p.ncu-rep"), duration=1e-3)
+    bench = made.bench()
+    mine = build_of(profile, "new", spill_store_bytes=0)
+    other, same = (build_of(bench, source, spill_store_bytes=64) for source in ("old", "new"))
+    for records in ([mine, other], [other, mine]):
+        found = gather([item], records)
+        assert found.get("time", "k1", AT) is None
+        assert found.number("spill_bytes", "k1", AT) == 0, "of the build that was profiled"
+        (said,) = (text for text in found.warnings if "timings are left out" in text)
+        assert said.startswith("k1 n=1000: the timings are left out, since they are of another source")
+    assert gather([item], [mine, same]).number("time", "k1", AT) == 2.5e-3
+
+
+def test_timings_of_several_builds_without_counters_are_told(made: Any) -> None:
+    old = build_of(made.bench(), "old")
+    new = replace(build_of(made.bench(), "new"), id="later", path="later", started="2027-01-01T00:00:00Z")
+    found = gather([], [old, new])
+    assert any("timed in several builds; the newest timing counts" in text for text in found.warnings)
+    assert not any("several builds" in text for text in gather([], [old]).warnings)
+
+
+def test_other_code_under_one_label_is_named(made: Any) -> None:
+    runs = [
+        replace(build_of(made.run(name, labels=("k1",)), name), reports=("p.ncu-rep",), path=name)
+        for name in ("a", "b")
+    ]
+    items = [
+        made.evaluated(made.launch(0, "k1", report=f"{name}/p.ncu-rep"), duration=1e-3) for name in ("a", "b")
+    ]
+    (said,) = gather(items, runs).warnings
+    assert "2 launches in 2 reports, which differ in source or flags; the counters are those of" in said
+
+
+def test_bytes_below_the_least_work_are_a_warning(made: Any) -> None:
+    profile = replace(made.run("p", labels=("k1",)), reports=("p.ncu-rep",), path="run")
+    profile = replace(profile, kernels=(replace(profile.kernels[0], least_bytes=1e9),))
+    item = made.evaluated(
+        made.launch(0, "k1", report="run/p.ncu-rep"), l2_read_bytes=5e8, l2_write_bytes=1e8, duration=1e-3
+    )
+    item = replace(item, launch=replace(item.launch, compute_capability=(8, 9)))
+    (said,) = gather([item], [replace(profile, gpu=None)]).warnings
+    assert said.startswith("k1 n=1000: moved 600 MB between L2 and L1 where the work needs 1 GB")
