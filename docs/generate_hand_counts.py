@@ -41,7 +41,7 @@ each must move and execute was counted by hand
 while a difference over 1 % has no explanation.
 
 Of {counts} counts {exact} are met exactly, {close} more within 1 %; {explained} differ by more, and each
-of these has its note, as have the {doubted} that perfkit itself calls invalid. Words: a sector has 32 bytes;
+of these has its note{doubted}. Words: a sector has 32 bytes;
 a wavefront is one pass of up to 128 bytes through shared memory's data stage; instructions are those of
 warps. DRAM bytes are the least that must move: caches are flushed before each pass of a profile.
 """
@@ -257,6 +257,7 @@ def page(counts: Mapping[str, KernelCounts], found: Mapping[str, Evaluated]) -> 
     if others:
         raise HandCountError(f"the runs are of several GPUs: {', '.join([gpu, *others])}")
     exact, explained = differences.count(0.0), sum(difference > TOLERANCE for difference in differences)
+    doubted = sum(bool(row.doubt) for row in made)
     head = HEAD.format(
         kernels=len(counts),
         gpu=gpu,
@@ -264,7 +265,7 @@ def page(counts: Mapping[str, KernelCounts], found: Mapping[str, Evaluated]) -> 
         exact=exact,
         close=len(made) - exact - explained,
         explained=explained,
-        doubted=sum(bool(row.doubt) for row in made),
+        doubted=f", as have the {doubted} that perfkit itself calls invalid" if doubted else "",
     )
     named = {name for names in TABLES.values() for name in names}
     tables = [table(title, names, made) for title, names in TABLES.items()]
