@@ -23,7 +23,10 @@ from perfkit.model.peak import Closure
 from perfkit.profiler.run_store import recorded_root
 
 ROOT = Path(__file__).parents[2]
-OWN = sorted(recorded_root().rglob("*.ncu-rep")) + sorted((ROOT / "tests/data").rglob("*.ncu-rep*"))
+DATA = ROOT / "tests" / "data"
+# Not the cases: those are made up.
+REAL = [path for path in sorted(DATA.rglob("*.ncu-rep*")) if not path.is_relative_to(DATA / "cases")]
+OWN = sorted(recorded_root().rglob("*.ncu-rep")) + REAL
 _PERCENT = re.compile(r"([\d,.]+) ?%")
 _FLAG = "cannot be right"
 
@@ -38,8 +41,9 @@ def launches(corpus: Any) -> list[Evaluated]:
 
 def test_healthy_reports_do_not_contradict_themselves(launches: list[Evaluated]) -> None:
     assert len(launches) > 200
-    told = [f"{one.launch.id}: {describe(found)}" for one in launches for found in one.contradictions]
-    assert told == []
+    broken = [(one.launch, found) for one in launches for found in one.contradictions]
+    assert [f"{one.id}: {describe(found)}" for one, found in broken if not found.likely] == []
+    assert {one.label for one, found in broken if found.likely} == {"copy_bulk", "load_bulk"}, "these poll"
 
 
 def _said_right(sentence: str) -> bool:
