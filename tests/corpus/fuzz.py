@@ -382,7 +382,7 @@ def _really(
     file = Path(report.path)
     (few,) = reading.read_reports([file], load_metric_sets().reading(), keep_going=True)
     found = [one for one in commands(file, folder, len(report.launches)) if only(one[0])]
-    for place in range(3):
+    for place in range(3 if found else 0):
         name, args = found[(3 * turn + place) % len(found)]
         status, usage, out, err = _started([sys.executable, "-m", "perfkit", *args], folder)
         tally.real[name] += 1
