@@ -244,6 +244,8 @@ class _Walk:
         known = len(self._names)
         for number, value in message:
             if number == counters and isinstance(value, bytes) and value[:1] == b"\x08":  # field 1, a varint
+                if len(value) > 1 and value[1] < min(known, 0x80):
+                    continue  # one byte, and a name that has been seen: most of the time of a walk is here
                 read = varint(value, 1)
                 if read is None or read[0] >= known:  # a later block may still name it
                     self._unnamed.append(read[0] if read else 1 << 64)

@@ -145,7 +145,7 @@ def read_raw(
         if action is None or not action.name():
             launches.append((range_index, index, "", "", "", (), False, {}))
             continue
-        names = tuple(action.metric_names()) if wanted is None else wanted
+        names = counter_names(action) if wanted is None else wanted
         values = _counters(action, names, instanced, getters, units)
         launch = (
             range_index,
@@ -177,6 +177,13 @@ def _add_opcodes(
     for (launch, action), (key, symbol) in zip(read, whose, strict=True):
         launch[7].update(opcodes_of_action(action, listings.of(key, symbol), wanted))
     return (listings.problem,) if listings.problem else ()
+
+
+def counter_names(action: Any) -> tuple[str, ...]:
+    """The counters of an action that can be asked for: not those whose name damage has made other bytes than
+    UTF-8 (the container walk counts them), at which the library fails.
+    """
+    return tuple(name for name in action.metric_names() if name.isascii() or text_of(name) == name)
 
 
 def text_of(found: object) -> str:
@@ -278,7 +285,7 @@ def _collected(action: Any, values: dict[str, Raw]) -> bool:
     durations = [values[name][0] for name in DURATIONS if name in values]
     if durations:
         return any(_number(value) for value in durations)
-    for name in action.metric_names():
+    for name in counter_names(action):
         if "__" in name and not _NOT_MEASURED.match(name):
             metric = action.metric_by_name(name)
             if metric is not None and _number(metric.value()):

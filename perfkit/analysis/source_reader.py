@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit.analysis.exchange import RawInstruction
-from perfkit.analysis.reader import library, text_of
+from perfkit.analysis.reader import counter_names, library, text_of
 from perfkit.errors import ReportError
 from perfkit.model import LaunchId
 
@@ -74,7 +74,7 @@ def read_raw_instructions(path: str, range_index: int, index: int) -> list[RawIn
 
 def _read(action: Any) -> list[RawInstruction]:
     by_pc: dict[int, dict[str, float]] = {}
-    for name in action.metric_names():
+    for name in counter_names(action):
         if name.startswith(_SAMPLES) and not name.endswith(_ONLY_UNISSUED):
             for pc, count in _instances(action.metric_by_name(name)):
                 by_pc.setdefault(pc, {})[name.removeprefix(_SAMPLES)] = count

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import hashlib
 import io
 import math
@@ -64,6 +65,7 @@ _ADDRESS_SPACE = 16 << 30  # bytes: threads and libraries of a GPU program reser
 class Tally:
     """What became of the mutants: counts, and whatever must not happen."""
 
+    made: Counter[bool] = field(default_factory=Counter)  # whether cut
     became: Counter[str] = field(default_factory=Counter)
     commands: Counter[str] = field(default_factory=Counter)
     real: Counter[str] = field(default_factory=Counter)
@@ -100,14 +102,18 @@ class _Open(Workers):
 
 
 def mutants(files: Sequence[Path], flips: int, cuts: int, seed: int) -> Iterator[tuple[str, Path, bytes]]:
-    """(what was done, original, content): single bytes changed at random, then cuts at random lengths."""
+    """(what was done, original, content): bytes changed at random, mixed with cuts at random lengths."""
     rnd = random.Random(seed)
+    cut = [False] * flips + [True] * cuts
+    rnd.shuffle(cut)
     turns = [one for one in files for _ in range(3 if one.stat().st_size <= _LARGEST_OFTEN else 1)]
     for number in range(flips + cuts):
+        if not number % len(turns):
+            rnd.shuffle(turns)
         original = turns[number % len(turns)]
         data = bytearray(original.read_bytes())
         place = rnd.randrange(8, len(data))
-        if number < flips:
+        if not cut[number]:
             data[place] ^= rnd.randrange(1, 256)
             yield f"byte {place} of {original.name} changed to {data[place]:#04x}", original, bytes(data)
         else:
@@ -183,7 +189,10 @@ def run(
                     with _spent(tally, "real"):
                         _really(report, folder, what, only, tally, number // real_every)
                 tally.distinct = len(seen)
+                tally.made[" cut to " in what] += 1
                 progress(number + 1, tally)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")  # what was found until then counts
     finally:
         vars(reading)["Workers"] = real
         Workers.__exit__(process, None, None, None)
@@ -339,6 +348,7 @@ def _commands_in_child(
     asked = [(name, args) for name, args in found if only(name)]
     here, there = os.pipe()
     sys.stdout.flush()
+    gc.freeze()  # the child's collector would touch, and so copy, every page
     child = os.fork()
     if child == 0:
         os.close(here)
@@ -372,7 +382,7 @@ def _really(
     file = Path(report.path)
     (few,) = reading.read_reports([file], load_metric_sets().reading(), keep_going=True)
     found = [one for one in commands(file, folder, len(report.launches)) if only(one[0])]
-    for place in range(3):
+    for place in range(3 if found else 0):
         name, args = found[(3 * turn + place) % len(found)]
         status, usage, out, err = _started([sys.executable, "-m", "perfkit", *args], folder)
         tally.real[name] += 1
@@ -476,9 +486,9 @@ def _wait(child: int, pipe: int | None) -> tuple[str, float, str]:
     return (f"the child ended with {ended}" if ended else ""), usage.ru_maxrss / 1024, said
 
 
-def table(tally: Tally, flips: int, cuts: int, seconds: float) -> str:
+def table(tally: Tally, seconds: float) -> str:
     """The summary as lines of text."""
-    lines = [f"{flips} bytes changed, {cuts} cuts ({seconds:.0f} s)", ""]
+    lines = [f"{tally.made[False]} bytes changed, {tally.made[True]} cuts ({seconds:.0f} s)", ""]
     lines += [f"{count:6}  {fate}" for fate, count in tally.became.most_common()]
     lines += ["", f"{tally.distinct:6}  distinct readings, whole ones included, each through:"]
     lines += [f"{count:6}  {name}" for name, count in sorted(tally.commands.items())]
@@ -535,7 +545,7 @@ def main() -> int:
         given.real_every,
         progress,
     )
-    sys.stdout.write(table(tally, given.flips, given.cuts, time.monotonic() - start) + "\n")
+    sys.stdout.write(table(tally, time.monotonic() - start) + "\n")
     return 1 if tally.faults or max(tally.reader_mb, tally.command_mb, tally.real_mb) > MEMORY_MB else 0
 
 

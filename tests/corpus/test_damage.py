@@ -183,6 +183,23 @@ def test_a_bad_report_beside_a_good_one(corpus: Corpus, tmp_path: Path) -> None:
     render(reports)
 
 
+def test_a_counter_name_that_is_no_text_costs_that_counter(corpus: Corpus, tmp_path: Path) -> None:
+    """Reading all counters, as `show --raw` does, asked the library for it, which refused the whole file."""
+    original = corpus.find("cc86_rtx-3070_8399c7")
+    data = bytearray(original.read_bytes())
+    place = data.index(b"lts__d_sectors_fill_sysmem.avg.")
+    data[place - 3] = 0xB8  # inside the name before it
+    file = tmp_path / f"name{original.suffix}"
+    file.write_bytes(data)
+    (whole, report) = read_reports([original, file], None)
+    assert len(report.launches) == len(whole.launches) == 3
+    for before, after in zip(whole.launches, report.launches, strict=True):
+        gone = set(before.counters) - set(after.counters)
+        assert len(gone) <= 1
+        assert set(after.counters) == set(before.counters) - gone
+    assert any("1 of its counter names are garbled" in one for one in report.problems)
+
+
 def test_500_mutations(corpus: Corpus, tmp_path: Path) -> None:
     """No crash, no hang, every launch that the container declares is read or said to be lost, and what was
     read can be rendered in every format.
