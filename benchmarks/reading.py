@@ -3,8 +3,8 @@
     python benchmarks/reading.py [--launches 5000]
 
 1. read_reports against a bare loop in this process that fetches the same counters (at most 2.5x). Before
-   reports were read in a process of their own it was 1.0. Beside the reading itself (1.2 of the bare loop with
-   the container walk, which is 0.3) it pays, once a call, for the start of that process: 0.1 s on an idle
+   reports were read in a process of their own it was 1.0. Beside the reading itself (1.2 of the bare loop,
+   0.3 of it the container walk) it pays, once a call, for the start of that process: 0.1 s on an idle
    core, of a bare loop of 0.7 s, and several times that on a busy machine, where 1.85 and 1.93 were measured.
    perfkit's commands start the process while they import the rest, and keep it for their next reading.
 2. --jobs 2 against --jobs 1 over many copies (at least 1.6x faster).
