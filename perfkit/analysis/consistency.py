@@ -158,7 +158,7 @@ def _all_accesses(what: str, counter: str, opcodes: str) -> Relation:
     )
 
 
-def _hits(what: str, hits: str, all_of_them: str) -> Relation:
+def _hits(what: str, hits: str, all_of_them: str, tolerance: float = COUNT) -> Relation:
     return Relation(
         what,
         Reading("found", (f"{{{hits}}}",)),
@@ -166,6 +166,7 @@ def _hits(what: str, hits: str, all_of_them: str) -> Relation:
         "sector",
         (hits, all_of_them),
         at_most=True,
+        tolerance=tolerance,
     )
 
 
@@ -392,7 +393,8 @@ RELATIONS: tuple[Relation, ...] = (
         short=SHORT,
     ),
     _hits("L1 sectors", "l1tex__t_sectors_lookup_hit.sum", "l1tex__t_sectors.sum"),
-    _hits("L2 sectors", "lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum"),
+    # How many reads are merged before L2 depends on when they come: 2.6 % in a matrix product on an H200.
+    _hits("L2 sectors", "lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum", CYCLES),
     _hits(
         "L1 sectors of global loads",
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
