@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
+from perfkit.commands._output_file import write_file
 from perfkit.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -228,10 +229,4 @@ def _put(path: Path, text: str) -> None:
 
 
 def _put_bytes(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}", "Give -o a folder you can write to."
-        ) from None
+    write_file(path, content)
