@@ -11,6 +11,7 @@ import typer
 from perfkit.commands._console import emit, emit_tables, note, warn
 from perfkit.commands._output_file import write_file
 from perfkit.errors import CheckFailedError, UsageError
+from perfkit.user_file import read_text
 
 if TYPE_CHECKING:
     from perfkit.model.measurements import Measurements
@@ -188,7 +189,7 @@ def _fill(template: Path, measurements: Measurements, embedded: dict[str, str], 
     from perfkit.analysis.claims import fill
 
     try:
-        text = template.read_text(encoding="utf-8")
+        text = read_text(template)
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror if isinstance(error, OSError) else "") or error
         raise UsageError(f"cannot read {template}: {why}", "Give --template a Markdown file.") from None

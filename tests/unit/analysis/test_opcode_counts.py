@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_used_is_said(tmp_path: Path, content: object) -> 
 def test_something_else_of_that_name_does_not_hold_up_reading(tmp_path: Path) -> None:
     """A FIFO would wait for a writer, a file of gigabytes would be taken into memory."""
     os.mkfifo(tmp_path / "profile.sass.json")
-    assert "it is not a file" in read_listings(tmp_path / "profile.ncu-rep").problem
+    assert "it is a FIFO (a named pipe), not a file" in read_listings(tmp_path / "profile.ncu-rep").problem
     (tmp_path / "big.sass.json").touch()
     os.truncate(tmp_path / "big.sass.json", 1 << 33)
     assert "it is too large" in read_listings(tmp_path / "big.ncu-rep").problem
