@@ -1,4 +1,4 @@
-"""`import perfkit` by hands that give it what the types forbid: a PerfkitError, never one of Python itself."""
+"""`import perfkit` by hands that give it what the types forbid: its own errors, never one of Python."""
 
 from __future__ import annotations
 
