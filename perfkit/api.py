@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Profile", "bench", "check", "check_model", "compare", "find_reports", "load", "profile"]
 
+_WHICH = "Choose one by its index in `profile.launches`, from 0, or by its label."
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -121,9 +123,11 @@ class Profile:
     def explain(self, a: int | str = 0, b: int | str = 1, *, problem: str = "", **options: Any) -> Comparison:
         """Why `b` is slower or faster than `a`: an index into `launches`, or a kernel's label.
 
-        A label stands for all its launches (repeated ones make the verdict surer) of one `problem`, for
+        An index counts from 0 (from the end where it is negative), as in `profile[0]`. A label stands for all
+        its launches (repeated ones make the verdict surer) of one `problem`, for
         example "n=4096"; launches that differ in function, shape or device are no repetitions and are
-        refused. Raises NotComparableError, with the reason, for what must not be compared.
+        refused. Raises UsageError for a launch that is not there, NotComparableError, with the reason, for
+        what must not be compared.
         """
         from perfkit.analysis.explain import explain
 
@@ -139,8 +143,13 @@ class Profile:
         return explain_alone(self._side(a, problem))
 
     def _side(self, which: int | str, problem: str) -> list[Evaluated]:
-        if isinstance(which, int):
-            return [self.evaluated[which]]
+        if isinstance(which, int) and not isinstance(which, bool):
+            if -len(self) <= which < len(self):
+                return [self.evaluated[which]]
+            held = f"launches 0 to {len(self) - 1}" if len(self) else "no launches"
+            raise UsageError(f"there is no launch {which}: the profile holds {held}", _WHICH)
+        if not isinstance(which, str):
+            raise UsageError(f"{which!r} is not a launch", _WHICH)
         from perfkit.analysis.identity import called, refuse_several
 
         named = called(self.evaluated, which)
@@ -193,20 +202,19 @@ def load(
     keeps all counters of the reports, not only those that the sets need.
 
     Raises ReportError for a file that cannot be read (with `keep_going` it becomes one of `problems`),
-    UsageError for an unknown set or a path that is nothing.
+    UsageError for an unknown set, a path that is nothing, or something that is not a path.
     """
     from perfkit.analysis.facts import COUNTERS
     from perfkit.analysis.metrics import load_metric_sets
     from perfkit.analysis.report import read_reports
 
-    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     definitions = load_metric_sets() if metric_sets is None else metric_sets
     chosen = None if sets is None else tuple(sets)
     names = definitions.names(chosen)
     # What explain() reads beside the metrics is read along, unless only some sets were asked for.
     more = COUNTERS if chosen is None else ()
     counters = None if every_counter else tuple(dict.fromkeys((*definitions.reading(chosen), *more)))
-    files = [file for one in given for file in find_reports(one)]
+    files = [file for one in _several(paths) for file in find_reports(one)]
     with _no_cycles():
         reports = read_reports(
             list(dict.fromkeys(files)),
@@ -218,6 +226,22 @@ def load(
         launches = [launch for report in reports for launch in report.launches]
         evaluated = tuple(definitions.evaluate(launch, names) for launch in launches)
     return Profile(evaluated, tuple(reports), definitions, names)
+
+
+def _several(given: object) -> list[Any]:
+    """What `load` was given, as a list; each is yet to be looked at. Bytes are a sequence too, of numbers."""
+    if isinstance(given, Iterable) and not isinstance(given, (str, Path, bytes, bytearray)):
+        return list(given)
+    return [given]
+
+
+def _refuse_other_than_path(given: object) -> None:
+    """A caller without a type checker can hand over anything."""
+    if not isinstance(given, (str, Path)):
+        raise UsageError(
+            f"{given!r} is not a path (it is of type {type(given).__name__})",
+            "Give a text or a pathlib.Path, or, to load(), several of them.",
+        )
 
 
 @contextmanager
@@ -235,8 +259,9 @@ def _no_cycles() -> Iterator[None]:
 def find_reports(target: str | Path) -> list[Path]:
     """The report files that `target` means: a file, a run, a folder (and all below it), or a glob pattern.
 
-    Raises ReportError (a folder without reports) or UsageError (nothing of that name).
+    Raises ReportError (a folder without reports) or UsageError (nothing of that name, or not a path).
     """
+    _refuse_other_than_path(target)
     path = Path(target)
     if path.is_dir():
         found = sorted(

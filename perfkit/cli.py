@@ -6,15 +6,17 @@ Exit codes: 0 fine, 1 a gate or verification failed, 2 wrong usage or input, 3 t
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
 from perfkit.commands import _reading
-from perfkit.errors import PerfkitError
+from perfkit.commands._console import discard
+from perfkit.commands._output_file import OUT_OF_SPACE
+from perfkit.errors import CannotError, PerfkitError
 
 # In the order `perfkit --help` lists them: modules of perfkit.commands, each with a function of its name.
 COMMANDS = (
@@ -87,6 +89,8 @@ def main() -> None:
         _say("interrupted", "")
         sys.exit(130)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in OUT_OF_SPACE:
+            _no_space(error)
         if os.environ.get("PERFKIT_DEBUG"):
             raise
         _say(
@@ -96,12 +100,27 @@ def main() -> None:
         sys.exit(4)
 
 
+def _no_space(error: OSError) -> NoReturn:
+    """End with what the command came to where only its words on stderr were lost, else with 3."""
+    discard(sys.stdout)  # `perfkit --help` on a full disk: Python would fail once more at its end
+    # typer prints a wrong option on stderr itself, while it handles the exception that says so.
+    code = getattr(error.__context__, "exit_code", None)
+    if not isinstance(code, int):
+        named = f" of {error.filename}" if error.filename else ""
+        _say(f"cannot write: {error.strerror or error}{named}", "Free some space, or write to another disk.")
+        code = CannotError.exit_code
+    discard(sys.stderr)
+    sys.exit(code)
+
+
 def _say(message: str, remedy: str) -> None:
     from perfkit.reports.text import visible
 
     said = [*f"perfkit: error: {message}".split("\n"), *(f"  {line}" for line in remedy.splitlines())]
     lines = map(visible, said)  # a file's or a kernel's name must not move the cursor
-    # A reader of stderr that went away (`2>&1 | head`) does not change what the command came to.
-    with contextlib.suppress(BrokenPipeError):
+    # That nobody can read stderr (`2>&1 | head`, `2>/dev/full`) does not change what the command came to.
+    try:
         sys.stderr.write("\n".join(lines) + "\n")
         sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)

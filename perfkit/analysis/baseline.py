@@ -17,6 +17,7 @@ from typing import Any
 from perfkit.analysis.identity import Identity, identities, shape
 from perfkit.errors import ConfigError
 from perfkit.model import Dim3, Launch, Status, WorkloadKind
+from perfkit.user_file import read_text
 
 VERSION = 2
 _AGAIN = "Record it anew with --update-baseline."
@@ -257,10 +258,12 @@ def load_baseline(path: Path) -> Baseline | None:
     wrong.
     """
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(read_text(path))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigError(f"baseline {path} cannot be read: {error.strerror or error}", _AGAIN) from error
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"baseline {path} cannot be read: {error}", _AGAIN) from error
     try:
         return parse(path, raw)

@@ -14,6 +14,7 @@ from perfkit.analysis.claim_expression import Evaluator, MissingError, Value
 from perfkit.errors import ConfigError, UsageError
 from perfkit.model.claims import Claim, ClaimResult, Outcome, Where
 from perfkit.model.measurements import Measurements
+from perfkit.user_file import read_text
 
 SHIPPED = "article"  # the name of the article's own claims
 _CLAIM_KEYS = {"id", "text", "expression", "expected", "tolerance", "where"}
@@ -32,7 +33,7 @@ def shipped_claims() -> Path:
 def load_claims(path: Path) -> tuple[Claim, ...]:
     """The claims of a file. Raises ConfigError naming file, claim and key."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigError(
             f"cannot read {path}: {error.strerror or error}", "Give --claims a TOML file."

@@ -13,6 +13,7 @@ from typing import Any
 
 from perfkit.analysis.expression import Expression, FormulaError, parse
 from perfkit.errors import ConfigError
+from perfkit.user_file import read_text
 
 _FOLDER = Path(__file__).parent / "metric_sets"
 _CHIPS_FILE = "chips.toml"
@@ -215,10 +216,11 @@ def _files(path: Path) -> list[Path]:
 
 def _load(path: Path) -> tuple[dict[str, Any], str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         return tomllib.loads(text), text
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}", "Check the file.") from error
+        why = (error.strerror if isinstance(error, OSError) else "") or error
+        raise ConfigError(f"{path}: cannot be read: {why}", "Check the file.") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}", "Correct the line that it names.") from error
 

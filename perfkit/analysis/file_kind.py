@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perfkit.errors import ReportError
 from perfkit.model import REPORT_SUFFIXES
+from perfkit.user_file import special_kind
 
 MAGIC = b"NVR\0"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -52,9 +53,8 @@ def _start_of(path: Path) -> bytes:
                 "Name the reports in it, or the folder to `perfkit show`.",
             )
         if not stat.S_ISREG(mode):
-            kind = _SPECIAL.get(stat.S_IFMT(mode), "a special file")
             raise ReportError(
-                f"{path}: is {kind}, not a file with a report in it",
+                f"{path}: is {special_kind(mode)}, not a file with a report in it",
                 "Write what comes out of it to a file NAME.ncu-rep first, and give that.",
             )
         # Should it have become a FIFO in between: opening one waits, without O_NONBLOCK, for a writer.
@@ -68,14 +68,6 @@ def _start_of(path: Path) -> bytes:
         raise ReportError(
             f"{path}: cannot be read: {error.strerror or error}", "Check the file's permissions."
         ) from error
-
-
-_SPECIAL = {
-    stat.S_IFIFO: "a FIFO (a named pipe)",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a character device",
-    stat.S_IFBLK: "a block device",
-}
 
 
 def _what_is(start: bytes) -> str:

@@ -32,6 +32,7 @@ INSTRUCTION_BYTES = 16  # since compute capability 7.0
 OWN_RANGE = re.compile(r"perfkit:([^:]+):(.*)", re.DOTALL)
 _HELD = re.compile(r"@\d+$")  # k6b@1: the same code, held to one block per SM
 _MOST_NAMED = 4
+_SCHEMA_VERSION = 2
 
 Symbol = str
 Key = str
@@ -92,15 +93,26 @@ def kernel_of(label: str | None) -> Key | None:
     return None if label is None else _HELD.sub("", label)
 
 
+def listing_file(report: Path) -> Path:
+    """Where perfkit stores the listings of a report's kernels."""
+    return report.with_suffix(".sass.json")
+
+
 def read_listings(report: Path) -> Listings:
     """The listings from the file beside `report`. The report is as good as any other without them."""
-    path = report.with_suffix(".sass.json")
+    path = listing_file(report)
     stored, problem = read_json(path)
     if stored is None and not problem:
         return Listings()
     found = None if problem else _listings(stored)
     if found is None:
-        why = problem or "it does not hold listings of kernels"
+        version = stored.get("schema_version") if isinstance(stored, dict) else None
+        newer = isinstance(version, int) and version > _SCHEMA_VERSION
+        why = problem or (
+            f"it is of a newer perfkit (schema_version {version}; this one reads {_SCHEMA_VERSION})"
+            if newer
+            else "it does not hold listings of kernels"
+        )
         return Listings(problem=f"has no opcode counts: {path.name} beside it cannot be used: {why}")
     return found
 
@@ -114,7 +126,7 @@ def _listings(stored: object) -> Listings | None:
         if all(isinstance(text, str) for text in kernels.values()):
             return Listings(by_symbol={symbol: tuple(text.split()) for symbol, text in kernels.items()})
         return None
-    if not isinstance(kernels, list) or stored.get("schema_version") != 2:
+    if not isinstance(kernels, list) or stored.get("schema_version") != _SCHEMA_VERSION:
         return None
     found: dict[tuple[Key, Symbol], tuple[str, ...]] = {}
     for entry in kernels:
@@ -126,6 +138,36 @@ def _listings(stored: object) -> Listings | None:
         if found.setdefault((kernel, symbol), tuple(opcodes.split())) != tuple(opcodes.split()):
             return None  # two listings of one kernel: neither is known to be the one that ran
     return Listings(by_kernel=found)
+
+
+def unfit(kernels: Iterable[str], file: str) -> str:
+    """The sentence about launches of these kernels whose counts the listing in `file` cannot have made."""
+    return (
+        f"has no opcode counts for {_listed(sorted(set(kernels)))}: the listing in {file} beside it is not of"
+        " the code that ran (its instructions do not fit the counts by address); put the file back that was"
+        " made with the report, or profile again"
+    )
+
+
+def unlisted(listings: Listings, launches: Iterable[tuple[Key | None, Symbol]], file: str) -> tuple[str, ...]:
+    """A sentence about the kernels that `file` lists under no function that their launches ran, if any.
+
+    A kernel that it does not list at all, as of a library, has no listing by design.
+    """
+    ran: dict[Key, set[Symbol]] = {}
+    for key, symbol in launches:
+        if key is not None:
+            ran.setdefault(key, set()).add(symbol)
+    listed: dict[Key, set[Symbol]] = {}
+    for key, symbol in listings.by_kernel:
+        listed.setdefault(key, set()).add(symbol)
+    without = sorted(key for key, symbols in ran.items() if key in listed and not symbols & listed[key])
+    if not without:
+        return ()
+    return (
+        f"has no opcode counts for {_listed(without)}: {file} beside it lists other functions under that name"
+        " than were launched; put the file back that was made with the report, or profile again",
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -157,8 +199,10 @@ def opcode_counters(
     }
 
 
-def opcodes_of_action(action: Any, opcodes: Sequence[str], wanted: Sequence[str]) -> dict[str, Raw]:
-    """Those of the two opcode metrics that are wanted, for an action of ncu_report that lacks them."""
+def opcodes_of_action(action: Any, opcodes: Sequence[str], wanted: Sequence[str]) -> dict[str, Raw] | None:
+    """Those of the two opcode metrics that are wanted, for an action of ncu_report that lacks them; None
+    where its counts are there and the listing does not fit them.
+    """
     asked = [name for name in OPCODE_METRICS if name in wanted]
     if not asked or not opcodes or action.metric_by_name(asked[0]) is not None:
         return {}
@@ -168,4 +212,6 @@ def opcodes_of_action(action: Any, opcodes: Sequence[str], wanted: Sequence[str]
     ids = executed.correlation_ids()
     counts = [(ids.as_uint64(i), executed.as_uint64(i)) for i in range(executed.num_instances())]
     made = opcode_counters(opcodes, pcs.as_uint64(0), counts, executed.as_uint64())
+    if not made and any(count for _, count in counts):
+        return None
     return {name: made[name] for name in asked if name in made}

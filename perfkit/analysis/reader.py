@@ -19,9 +19,12 @@ from perfkit.analysis.counters import Raw
 from perfkit.analysis.opcode_counts import (
     OPCODE_METRICS,
     kernel_of,
+    listing_file,
     opcodes_of_action,
     own_label,
     read_listings,
+    unfit,
+    unlisted,
 )
 from perfkit.errors import CannotError
 
@@ -173,10 +176,17 @@ def _add_opcodes(
         return (listings.problem,) if listings.problem else ()
     mangled = library().IAction.NameBase_MANGLED
     whose = [(kernel_of(own_label(launch[5])[0]), action.name(mangled)) for launch, action in read]
-    listings = listings.told_apart(whose)
+    listings, file = listings.told_apart(whose), listing_file(report).name
+    strangers: list[str] = []
     for (launch, action), (key, symbol) in zip(read, whose, strict=True):
-        launch[7].update(opcodes_of_action(action, listings.of(key, symbol), wanted))
-    return (listings.problem,) if listings.problem else ()
+        made = opcodes_of_action(action, listings.of(key, symbol), wanted)
+        if made is None:
+            strangers.append(key or launch[2])
+        launch[7].update(made or {})
+    problems = [listings.problem, unfit(strangers, file) if strangers else ""]
+    if set(OPCODE_METRICS) & set(wanted):
+        problems += unlisted(listings, whose, file)
+    return tuple(filter(None, problems))
 
 
 def counter_names(action: Any) -> tuple[str, ...]:

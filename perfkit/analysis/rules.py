@@ -14,6 +14,7 @@ from typing import Any
 from perfkit.analysis.measured import is_counter
 from perfkit.errors import ConfigError
 from perfkit.model import Rule
+from perfkit.user_file import read_text
 
 _COMPARE = ("<=", "<", ">=", ">", "==", "!=")
 _BASELINE = ("unchanged", "not_above", "not_below")
@@ -50,7 +51,7 @@ def load_rules(path: Path, metrics: Iterable[str]) -> RuleSet:
     Raises ConfigError naming file, rule and key.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         raw = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from perfkit.errors import UsageError
+from perfkit.commands._output_file import cannot_write, write_file
 
 if TYPE_CHECKING:
     from perfkit.model import Table
@@ -18,29 +17,22 @@ if TYPE_CHECKING:
 def emit(text: str, output: Path | None = None) -> None:
     """Print `text` on stdout, or write it to `output` in one step (a reader never sees half a file).
 
-    Raises UsageError when the file cannot be written.
+    Raises UsageError when the file cannot be written, CannotError when there is no space left for it.
     """
+    text = text if text.endswith("\n") else text + "\n"
     if output is None:
         try:
-            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.write(text)
             sys.stdout.flush()
         except BrokenPipeError:
             # The reader of the pipe went away (`| head`). That is no error, and what the command came to
             # still counts: a gate that fails exits with 1 all the same.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard(sys.stdout)
+        except OSError as error:
+            discard(sys.stdout)
+            raise cannot_write("to standard output", error) from error
         return
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text if text.endswith("\n") else text + "\n")
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(output)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {output}: {error.strerror or error}",
-            "Give -o a file in a folder you can write to.",
-        ) from error
+    write_file(output, text.encode("utf-8"))
     note(f"wrote {output}")
 
 
@@ -58,8 +50,15 @@ def note(text: str) -> None:
     try:
         sys.stderr.write("\n".join(map(visible, text.rstrip("\n").split("\n"))) + "\n")
         sys.stderr.flush()
-    except BrokenPipeError:  # as in emit: `2>&1 | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    except OSError:  # `2>&1 | head`, `2>/dev/full`: nobody reads it, and the command's result stands
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Send what `stream` still holds and all that follows nowhere: Python flushes it once more at its end."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def warn(text: str) -> None:

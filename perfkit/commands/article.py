@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
+from perfkit.commands._output_file import write_file
 from perfkit.errors import CheckFailedError, UsageError
+from perfkit.user_file import read_text
 
 if TYPE_CHECKING:
     from perfkit.model.measurements import Measurements
@@ -187,7 +189,7 @@ def _fill(template: Path, measurements: Measurements, embedded: dict[str, str], 
     from perfkit.analysis.claims import fill
 
     try:
-        text = template.read_text(encoding="utf-8")
+        text = read_text(template)
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror if isinstance(error, OSError) else "") or error
         raise UsageError(f"cannot read {template}: {why}", "Give --template a Markdown file.") from None
@@ -228,10 +230,4 @@ def _put(path: Path, text: str) -> None:
 
 
 def _put_bytes(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}", "Give -o a folder you can write to."
-        ) from None
+    write_file(path, content)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
+from perfkit.commands._output_file import write_file
 from perfkit.errors import ReportError, UsageError
 
 if TYPE_CHECKING:
@@ -187,13 +188,5 @@ def _draw(result: Comparison | PeakLoss, path: Path) -> None:
 
     steps: Waterfall = waterfall(result) if isinstance(result, Comparison) else waterfall_alone(result)
     drawn = plots.waterfall(steps)
-    try:
-        if path.suffix == ".svg":
-            path.write_text(plots.svg(drawn), encoding="utf-8")
-        else:
-            path.write_bytes(plots.png(drawn))
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror or error}", "Name a file you can write."
-        ) from error
+    write_file(path, plots.svg(drawn).encode("utf-8") if path.suffix == ".svg" else plots.png(drawn))
     note(f"wrote {path}")

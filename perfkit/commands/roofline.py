@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit, emit_tables, note
+from perfkit.commands._output_file import write_file
 from perfkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,13 +97,7 @@ def _draw(
     if output.suffix == ".svg":
         emit(svg(figure), output)
         return
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_bytes(png(figure))
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {output}: {error.strerror}", "Give -o a file you can write."
-        ) from None
+    write_file(output, png(figure))
     note(f"wrote {output}")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfkit.commands._console import emit, emit_tables, note, warn
+from perfkit.commands._output_file import write_file
 from perfkit.errors import CheckFailedError, PerfkitError, ReportError, UsageError
 from perfkit.reports import FORMATS
 
@@ -160,14 +161,10 @@ def write_parquet(profile: Profile, output: Path | None) -> None:
     if output is None:
         raise UsageError("parquet needs a file", "Give one with -o FILE.parquet.")
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        profile.frame().to_parquet(output, index=False)
+        content = profile.frame().to_parquet(index=False)
     except ImportError:
         raise UsageError("parquet needs pyarrow", "Install it: pip install 'perfkit[parquet]'.") from None
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {output}: {error.strerror or error}", "Choose another file with -o."
-        ) from error
+    write_file(output, content)
     note(f"wrote {output}")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from perfkit.errors import ConfigError
+from perfkit.user_file import read_text
 
 _HEADER = re.compile(r"^\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _ASSIGNMENT = re.compile(r"^\s*(?P<name>[\w\"'.\- ]+?)\s*=")
@@ -26,7 +27,7 @@ class TomlFile:
         """Read `path`. Raises ConfigError when it cannot be read or is no TOML."""
         self.path = path
         try:
-            self.text = path.read_bytes().decode("utf-8-sig")
+            self.text = read_text(path)
             self.data: dict[str, Any] = tomllib.loads(self.text)
         except OSError as error:
             raise ConfigError(

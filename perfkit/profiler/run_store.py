@@ -22,6 +22,7 @@ from typing import Any
 from perfkit.errors import CannotError, UsageError
 from perfkit.model import GpuInfo, KernelRun, RunRecord, Verification
 from perfkit.model.runs import SCHEMA_VERSION
+from perfkit.user_file import read_text
 
 RECORD = "run.json"
 INCOMPLETE = "incomplete"
@@ -172,7 +173,7 @@ def load_run(path: Path) -> RunRecord:
     """
     file = path / RECORD
     try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
+        raw = json.loads(read_text(file))
     except FileNotFoundError as error:
         raise UsageError(
             f"{path} is no complete run: it has no {RECORD}",

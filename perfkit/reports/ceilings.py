@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perfkit.errors import ConfigError
 from perfkit.model.traced import Ceiling
+from perfkit.user_file import read_text
 
 SCHEMA_VERSION = 1
 
@@ -26,7 +27,7 @@ def read_ceilings(path: Path) -> tuple[Ceiling, ...]:
     """The ceilings of a file that `write_ceilings` made. Raises ConfigError naming the file."""
     remedy = "Make it with `perfkit roofline --measure --ceilings FILE` on the GPU."
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_text(path))
         found = tuple(Ceiling(**entry) for entry in document["ceilings"])
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", remedy) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_a_file_that_cannot_be_used_is_said(tmp_path: Path, content: object) -> 
 def test_something_else_of_that_name_does_not_hold_up_reading(tmp_path: Path) -> None:
     """A FIFO would wait for a writer, a file of gigabytes would be taken into memory."""
     os.mkfifo(tmp_path / "profile.sass.json")
-    assert "it is not a file" in read_listings(tmp_path / "profile.ncu-rep").problem
+    assert "it is a FIFO (a named pipe), not a file" in read_listings(tmp_path / "profile.ncu-rep").problem
     (tmp_path / "big.sass.json").touch()
     os.truncate(tmp_path / "big.sass.json", 1 << 33)
     assert "it is too large" in read_listings(tmp_path / "big.ncu-rep").problem
@@ -178,3 +179,52 @@ def test_a_compressed_report_finds_the_file_beside_it(tmp_path: Path) -> None:
     (tmp_path / "profile.sass.json").write_bytes((HELD / "profile.sass.json").read_bytes())
     (read,) = read_reports([tmp_path / "profile.ncu-repz"], PER)
     assert all(PER_OPCODE in one.counters for one in read.launches if one.kernel.startswith("sgemm_k"))
+
+
+def copied(folder: Path) -> Path:
+    return Path(shutil.copy(HELD / "profile.ncu-rep", folder))
+
+
+def test_a_listing_of_other_code_is_said_with_kernel_and_file(tmp_path: Path) -> None:
+    stored = json.loads((HELD / "profile.sass.json").read_text())["kernels"]
+    shorter = [{**one, "opcodes": "LDC EXIT"} if one["kernel"] == "k1" else one for one in stored]
+    report = copied(tmp_path)
+    write(tmp_path, {"schema_version": 2, "kernels": shorter})
+    (read,) = read_reports([report], PER)
+    (said,) = [problem for problem in read.problems if "no opcode counts" in problem]
+    assert said.startswith("has no opcode counts for k1: the listing in profile.sass.json")
+    assert not any(PER_OPCODE in one.counters for one in read.launches if one.kernel == "sgemm_k1")
+
+
+def test_a_listing_of_another_function_under_the_kernels_name_is_said(tmp_path: Path) -> None:
+    stored = json.loads((HELD / "profile.sass.json").read_text())["kernels"]
+    swapped = [{**one, "symbol": "other"} if one["kernel"] == "k1" else one for one in stored]
+    report = copied(tmp_path)
+    write(tmp_path, {"schema_version": 2, "kernels": swapped})
+    (read,) = read_reports([report], PER)
+    assert any("for k1: profile.sass.json beside it lists other functions" in one for one in read.problems)
+
+
+def test_nothing_is_said_of_listings_that_fit_or_that_nobody_asked_for(tmp_path: Path) -> None:
+    (read,) = read_reports([HELD / "profile.ncu-rep"], PER)
+    assert read.problems == ()
+    report = copied(tmp_path)
+    write(tmp_path, {"schema_version": 2, "kernels": [entry("k1", "EXIT", "sgemm_k1")]})
+    (read,) = read_reports([report], ["gpu__time_duration.sum"])
+    assert read.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("null", "it holds nothing"),
+        ({"schema_version": 99, "kernels": []}, "it is of a newer perfkit (schema_version 99"),
+    ],
+)
+def test_why_a_file_cannot_be_used(tmp_path: Path, content: object, why: str) -> None:
+    assert why in read_listings(write(tmp_path, content)).problem
+
+
+def test_a_link_to_nothing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "profile.sass.json").symlink_to("gone.json")
+    assert "a link to a file that does not exist" in read_listings(tmp_path / "profile.ncu-rep").problem
