@@ -149,7 +149,8 @@ def _reduced(name: str, values: list[MetricValue], function: str) -> MetricValue
     if not good:
         return values[0]
     missing = len(values) - len(good)
-    note = f"{missing} of {len(values)} launches have no value" if missing else ""
+    gaps = f"{missing} of {len(values)} launches have no value" if missing else ""
+    note = "; ".join(filter(None, (gaps, _reasons(good))))
     status = Status.INVALID if any(value.status is Status.INVALID for value in good) else Status.OK
     counters, formula = good[0].counters, f"{function} over {len(good)} launches of {good[0].formula}"
     numbers = [float(value.value) for value in good if isinstance(value.value, (int, float))]
@@ -162,6 +163,18 @@ def _reduced(name: str, values: list[MetricValue], function: str) -> MetricValue
         return replace(good[0], reason=note, formula=formula)
     reason = f"differs between the launches: {', '.join(texts)}"
     return MetricValue(name, None, good[0].unit, Status.UNDEFINED, reason, formula, counters)
+
+
+def _reasons(values: list[MetricValue]) -> str:
+    """What the launches' values say of themselves, each once, with how many say so where not all do.
+
+    An aggregate rests on these values, so that their caveats are its own.
+    """
+    said = Counts(value.reason for value in values if value.reason)
+    return "; ".join(
+        reason if count == len(values) else f"{count} of {len(values)} values: {reason}"
+        for reason, count in said.items()
+    )
 
 
 def _summed(launches: list[Launch]) -> Launch:

@@ -83,7 +83,7 @@ class Pair:
         ratios = tuple(
             Evidence(
                 name,
-                f"{title} per {base}",
+                self._counted(f"{title} per {base}", classes),
                 self.before.per_fma(*classes),
                 self.after.per_fma(*classes),
                 valid=not doubtful.intersection(f"class_{one}" for one in (opcodes.FMA, *classes)),
@@ -93,6 +93,12 @@ class Pair:
             if any(held.get(c) for c in classes for held in (self.before.classes, self.after.classes))
         )
         return ratios + self.of(*_STALL_METRICS.get(reason, ()))
+
+    def _counted(self, title: str, classes: tuple[str, ...]) -> str:
+        """The title without the local accesses where they were not counted: only opcodes tell them."""
+        if opcodes.LOCAL in classes and not (self.before.by_opcode and self.after.by_opcode):
+            return title.replace("global/local", "global") + ", local not counted"
+        return title
 
 
 def metric_evidence(a: Evaluated, b: Evaluated, name: str) -> Evidence:

@@ -107,7 +107,9 @@ def test_aggregates_leave_the_uncollected_out(function: str, duration: float, se
     assert group.aggregate.metrics["duration"].value == pytest.approx(duration, rel=1e-12)
     load = group.aggregate.metrics["sectors_per_load"]
     assert load.value == sectors
-    assert load.reason == "1 of 3 launches have no value"
+    gaps, caveat = load.reason.split("; ")
+    assert gaps == "1 of 3 launches have no value"
+    assert caveat.startswith("ideal unknown")
 
 
 def test_the_total_of_a_ratio_is_a_ratio_of_sums() -> None:
@@ -266,3 +268,19 @@ def test_a_launch_that_was_not_collected_stays_with_its_repeats() -> None:
     assert (group.used, len(group.left_out), group.differ) == (1, 1, ())
     (joined,) = aggregate(evaluate(*launches), SETS, "median", ["kernel"], NAMES)
     assert joined.differ == ()
+
+
+def test_an_aggregate_keeps_the_caveats_of_its_values() -> None:
+    first, second = evaluate(launch(0), launch(1))
+
+    def flagged(one: Evaluated, reason: str, status: Status = Status.OK) -> Evaluated:
+        value = replace(one.metrics["duration"], value=1.0, status=status, reason=reason)
+        return replace(one, metrics={**one.metrics, "duration": value})
+
+    both = [flagged(first, "threads / 32"), flagged(second, "threads / 32")]
+    (group,) = aggregate(both, SETS, "median", ["kernel"], NAMES)
+    assert group.aggregate.metrics["duration"].reason == "threads / 32"
+    one = [flagged(first, ""), flagged(second, "above its limit", Status.INVALID)]
+    (group,) = aggregate(one, SETS, "max", ["kernel"], NAMES)
+    assert group.aggregate.metrics["duration"].status is Status.INVALID
+    assert group.aggregate.metrics["duration"].reason == "1 of 2 values: above its limit"
