@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,13 @@ def read_measurements(
     measurements = gather(inputs.evaluated, inputs.records, inputs.files, reference)
     for warning in measurements.warnings:
         warn(warning)
-    return measurements
+    # Those that read the files made from these have not seen what was warned about while reading.
+    damage = tuple(
+        f"{inputs.files[report.path].name} {problem}"
+        for report in inputs.reports
+        for problem in report.problems
+    )
+    return replace(measurements, warnings=(*measurements.warnings, *damage))
 
 
 def choose_problem(measurements: Measurements, problem: str | None) -> str:

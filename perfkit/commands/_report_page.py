@@ -116,14 +116,17 @@ def _bars(measurements: Measurements) -> Iterator[BarChart]:
     )
     for problem in reversed(measurements.problems):
         for name, unit, how in choices:
+            doubtful = measurements.doubtful(name, problem)
             rows = tuple(
                 BarRow(kernel, value, kernel == measurements.reference)
                 for kernel in measurements.kernels
-                if (value := measurements.number(name, kernel, problem)) == value
+                if kernel not in doubtful and (value := measurements.number(name, kernel, problem)) == value
             )
             # One measure for all of a chart; where it holds for few of the launches the next one is tried.
             present = sum(1 for kernel in measurements.kernels if (kernel, problem) in measurements.launches)
-            if rows and 2 * len(rows) > present:
+            if rows and 2 * (len(rows) + len(doubtful)) > present:
+                for kernel, why in doubtful.items():
+                    how += f" Not drawn, it cannot be right: {kernel} ({why})."
                 if any(row.second for row in rows):
                     how += f" Orange: {measurements.reference}, which the others are measured against."
                 yield BarChart(problem or "All launches", unit, rows, how)

@@ -168,6 +168,9 @@ def _figures(measurements: Measurements, data: Roofline | None, problem: str, fo
 
     done: dict[str, str] = {}
     figure, title = climb_figure(measurements, problem)
+    for name in ("flop_rate", "ncu_flop_rate"):
+        for kernel, why in measurements.doubtful(name, problem).items():
+            warn(f"climb: {kernel}: not drawn, its speed cannot be right: {why}")
     if figure is None:
         warn(f"no chart of the climb: {title}")
     else:

@@ -84,9 +84,12 @@ def _draw(
     from perfkit.reports.figures import roofline_table
 
     measurements = read_measurements(runs, COUNTERS)
-    data = compute(
-        measurements, choose_problem(measurements, problem), Options(levels, instructions, measured)
-    )
+    at = choose_problem(measurements, problem)
+    others = [one for one in measurements.problems if one != at]
+    if problem is None and others:
+        named = ", ".join(one or "launches of no known size" for one in others)
+        note(f"drawn at {at or 'launches of no known size'}; left out: {named}. Choose a size with -n.")
+    data = compute(measurements, at, Options(levels, instructions, measured))
     emit_tables([roofline_table(data)], fmt)
     if output is None:
         return

@@ -71,6 +71,11 @@ class Measurements:
         found = self.get(name, kernel, problem)
         return found.number if found is not None else float("nan")
 
+    def doubtful(self, name: str, problem: str) -> dict[str, str]:
+        """Kernel -> why its value cannot be right. Nothing is drawn by such a value."""
+        held = {kernel: self.get(name, kernel, problem) for kernel in self.kernels}
+        return {k: one.reason for k, one in held.items() if one is not None and one.status is Status.INVALID}
+
     @property
     def main_problem(self) -> str:
         """The problem most kernels have values for; of several, the largest."""

@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 
 
 def climb_bars(measurements: Measurements, problem: str) -> tuple[list[Bar], str]:
-    """(bars, "timed" or "under ncu"): speeds by event timing where there are any, else by ncu's duration."""
+    """(bars, "timed" or "under ncu"): speeds by event timing where there are any, else by ncu's duration.
+
+    Invalid speeds are left out, and the text says how many.
+    """
     for name, how in (("flop_rate", "timed"), ("ncu_flop_rate", "under ncu")):
+        doubtful = measurements.doubtful(name, problem)
         found = [
             Bar(kernel, value, emphasis=kernel == measurements.reference)
             for kernel in measurements.kernels
-            if (value := measurements.number(name, kernel, problem)) == value
+            if kernel not in doubtful and (value := measurements.number(name, kernel, problem)) == value
         ]
         if found:
-            return found, how
+            left = f"; {len(doubtful)} invalid, not drawn" if doubtful else ""
+            return found, how + left
     return [], ""
 
 
@@ -34,7 +39,7 @@ def climb_figure(measurements: Measurements, problem: str) -> tuple[Figure | Non
     """(figure, its title), or (None, why there is none)."""
     values, how = climb_bars(measurements, problem)
     if not values:
-        return None, "neither a timing nor FLOPs with a duration in the runs"
+        return None, "neither a timing nor FLOPs with a valid duration in the runs"
     where = ", ".join(part for part in (measurements.gpu, problem) if part)
     title = f"The climb ({where})"
     return bars(title, values, "FLOP/s", f"Speed, {how}"), title

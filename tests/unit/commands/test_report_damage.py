@@ -32,3 +32,12 @@ def test_the_page_of_a_whole_report_does_not_speak_of_it(tmp_path: Path) -> None
     page = page_of(CASES / "kernel_then_graph.ncu-rep", tmp_path)
     assert "launches lost" not in page
     assert "truncated" not in page
+
+
+def test_the_tables_of_an_article_say_what_the_report_lost(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        app, ["article", str(CASES / "kernel_then_graph_cut.ncu-rep"), "-o", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 0, done.output
+    for name in ("climb.md", "climb.html", "climb.tex"):
+        assert "has lost 1 of the 2 launches that it declares" in (tmp_path / "out" / name).read_text()

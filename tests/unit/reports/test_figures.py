@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from matplotlib.text import Text
 
 from perfkit.analysis.measurements import gather
 from perfkit.analysis.roofline import Options, roofline
+from perfkit.commands._report_page import _bars
 from perfkit.errors import ConfigError, UsageError
-from perfkit.model import Counter
+from perfkit.model import Counter, Status
 from perfkit.model.explain import Waterfall, WaterfallStep
 from perfkit.model.traced import Ceiling, Roofline, RooflinePoint
 from perfkit.reports import style
@@ -250,6 +252,21 @@ def test_the_climb_shows_timed_speeds_and_marks_the_reference(measurements: Any,
     nothing, why = climb_figure(gather([made.evaluated(made.launch(0, "k"), duration=None)]), AT)
     assert nothing is None
     assert "neither a timing" in why
+
+
+def test_an_invalid_speed_is_named_and_not_drawn(measurements: Any) -> None:
+    values, how = climb_bars(measurements, AT)
+    name = "flop_rate" if how == "timed" else "ncu_flop_rate"
+    wrong = values[0].label
+    held = measurements.values[name, wrong, AT]
+    flagged = replace(held, status=Status.INVALID, reason="duration is invalid")
+    doubted = replace(measurements, values={**measurements.values, (name, wrong, AT): flagged})
+    drawn, how = climb_bars(doubted, AT)
+    assert [bar.label for bar in drawn] == [bar.label for bar in values[1:]]
+    assert how.endswith("; 1 invalid, not drawn")
+    charts = [chart for chart in _bars(doubted) if chart.title == AT]
+    assert all(row.name != wrong for chart in charts for row in chart.rows)
+    assert f"{wrong} (duration is invalid)" in charts[0].how
 
 
 def test_bars_have_the_lengths_of_their_values() -> None:
