@@ -307,7 +307,8 @@ def judge(times_a: Sequence[float], times_b: Sequence[float], cycles_a: float, c
         return Verdict(VerdictKind.SAME, f"{said}: both within the floor of {FLOOR:.1%}")
     if abs(change) > FLOOR and change * in_cycles <= 0:
         return Verdict(
-            VerdictKind.AMBIGUOUS, f"{said}: time and cycles disagree, so the clock made the difference"
+            VerdictKind.AMBIGUOUS,
+            f"{said}: time and cycles disagree, so the clock made the difference or the counters are wrong",
         )
     chance = 2 / math.comb(len(times_a) + len(times_b), len(times_a))
     overlap = max(times_a) >= min(times_b) and max(times_b) >= min(times_a)

@@ -176,11 +176,15 @@ def processes(launches: Iterable[Launch]) -> dict[Process | None, str]:
 def same_device(a: Launch, b: Launch) -> bool | None:
     """Whether both ran on one card, None where the reports do not tell.
 
-    A UUID decides, then a bus address within one host; CUDA's number is the process's own count.
+    A UUID decides, then CUDA's number within one process, then a bus address within one host. Across
+    processes CUDA's number is each one's own count.
     """
     one, other = a.device, b.device
     if one.uuid and other.uuid:
         return one.uuid == other.uuid
+    within = a.id.report == b.id.report and a.process == b.process
+    if within and None not in (one.index, other.index) and one.index != other.index:
+        return False  # whatever address they bear
     hosts = [launch.process.host if launch.process else "" for launch in (a, b)]
     if one.pci and other.pci and (a.id.report == b.id.report or hosts[0] == hosts[1] != ""):
         return one.pci == other.pci
@@ -188,7 +192,7 @@ def same_device(a: Launch, b: Launch) -> bool | None:
         return None
     if one.index != other.index:
         return False
-    return True if a.id.report == b.id.report and a.process == b.process else None
+    return True if within else None
 
 
 def called(launches: Iterable[Evaluated], name: str) -> list[Evaluated]:

@@ -27,7 +27,9 @@ def of_comparison(result: Comparison) -> tuple[str, ...]:
         key=lambda factor: -abs(factor.contribution),
     )
     if not ranked or abs(ranked[0].contribution) < _SMALL:
-        return (*said, f"No factor moved the time by more than {_SMALL:.1%}.")
+        unexplained = abs(result.residual) >= _SMALL
+        rest = f": what moved is the residual, {result.residual:+.3f}" if unexplained else ""
+        return (*said, f"No factor moved the time by more than {_SMALL:.1%}{rest}.")
     least = max(_SMALL, _WORTH * abs(ranked[0].contribution))
     causes = [f for f in ranked if f.contribution * sign > 0 and abs(f.contribution) >= least]
     against = [f for f in ranked if f.contribution * sign < 0 and abs(f.contribution) >= least]

@@ -133,7 +133,7 @@ def apart_columns(launches: Sequence[Launch]) -> list[tuple[Column, list[str]]]:
 
 
 def contradiction_text(found: Contradiction) -> str:
-    """`FMAs: 1,000 inst by opcode, 1,100 inst by threads / 32: 9.5 % apart, of 1 % allowed`."""
+    """`FMAs contradict one another: 1 kinst by opcode, 1.1 kinst (threads / 32) (9.1% apart, 1.0% allowed)`."""
     (how_a, a), (how_b, b) = found.readings
     unit = "" if found.unit in ("", "1") else found.unit
     largest = max(abs(a), abs(b))
@@ -141,9 +141,14 @@ def contradiction_text(found: Contradiction) -> str:
     likely = f"; {found.likely}" if found.likely else ""
     rests = f"; invalid for it: {', '.join(found.metrics)}" if found.metrics else ""
     return (
-        f"{found.what} contradict one another: {format_value(a, unit)} by {how_a}, {format_value(b, unit)} "
-        f"by {how_b} ({apart}){likely}{rests}"
+        f"{found.what} contradict one another: {format_value(a, unit)} {_by(how_a)}, "
+        f"{format_value(b, unit)} {_by(how_b)} ({apart}){likely}{rests}"
     )
+
+
+def _by(how: str) -> str:
+    """How a fact was read, after its value: "by opcode", "opcodes added up"."""
+    return how if how.startswith(("by ", "at most ")) else f"({how})"
 
 
 def _without(

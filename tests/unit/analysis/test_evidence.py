@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from perfkit.model import Evaluated, Launch, LaunchId
 
 
 def _pair(*, by_opcode: bool) -> Pair:
-    numbers = dict.fromkeys(
+    numbers: dict[str, Any] = dict.fromkeys(
         (
             "duration",
             "clock",

@@ -69,6 +69,7 @@ def test_process_ids_do_not_matter_from_run_to_run() -> None:
         (Device(0, uuid="GPU-1"), Device(1, uuid="GPU-1"), True),
         (Device(0, uuid="GPU-1"), Device(0, uuid="GPU-2"), False),
         (Device(0, "0000:06:00"), Device(0, "0000:07:00"), False),
+        (Device(0, "0000:06:00"), Device(1, "0000:06:00"), False),
     ],
 )
 def test_one_card_or_two(a: Device, b: Device, same: bool | None) -> None:

@@ -263,7 +263,7 @@ def test_what_a_range_cannot_have_is_one_note() -> None:
 
 
 CONTRADICTION = Contradiction(
-    "FMAs", (("opcode", 1000.0), ("threads / 32", 1100.0)), "inst", 0.01, ("fma_share",)
+    "FMAs", (("by opcode", 1000.0), ("threads / 32", 1100.0)), "inst", 0.01, ("fma_share",)
 )
 
 
@@ -271,7 +271,7 @@ def test_contradictions_are_notes_below_the_launches() -> None:
     one, other = evaluated(launch(0, "a"), launch(1, "a"))
     table = launch_table([one, replace(other, contradictions=(CONTRADICTION,))], SETS)
     assert table.notes == (
-        "a #1: FMAs contradict one another: 1 kinst by opcode, 1.1 kinst by threads / 32 (9.1% apart, "
+        "a #1: FMAs contradict one another: 1 kinst by opcode, 1.1 kinst (threads / 32) (9.1% apart, "
         "1.0% allowed); invalid for it: fma_share",
     )
 
