@@ -17,8 +17,8 @@ def _pair(*, by_opcode: bool) -> Pair:
     nan = math.nan
     classes = {opcodes.FMA: 100.0, opcodes.GLOBAL_LOAD: 2.0}
     facts = Facts(
-        duration=nan, clock=nan, cycles=nan, smsps=nan, instructions=nan, issued=nan, issue_rate=nan, active=nan,
-        warps=nan, theoretical_warps=nan, classes=classes, by_opcode=by_opcode,
+        duration=nan, clock=nan, cycles=nan, smsps=nan, instructions=nan, issued=nan, issue_rate=nan,
+        active=nan, warps=nan, theoretical_warps=nan, classes=classes, by_opcode=by_opcode,
     )  # fmt: skip
     after = replace(facts, classes=classes | {opcodes.LOCAL: 50.0}) if by_opcode else facts
     launch = Launch(LaunchId("x", 0, 0), "k", "k()", "gpu", (9, 0), "", (1, 1, 1), (32, 1, 1), True)
