@@ -36,6 +36,8 @@ def provenance(measurements: Measurements, tables: Sequence[TracedTable]) -> str
             for name, below in inputs_of(measurements, traced):
                 document["measurements"].setdefault(name, _entry(below))
         document["tables"][item.table.name] = rows
+    if measurements.warnings:
+        document["warnings"] = list(measurements.warnings)  # what the reports lost, among others
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

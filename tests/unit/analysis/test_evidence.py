@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,23 +14,12 @@ from perfkit.model import Evaluated, Launch, LaunchId
 
 
 def _pair(*, by_opcode: bool) -> Pair:
-    numbers: dict[str, Any] = dict.fromkeys(
-        (
-            "duration",
-            "clock",
-            "cycles",
-            "smsps",
-            "instructions",
-            "issued",
-            "issue_rate",
-            "active",
-            "warps",
-            "theoretical_warps",
-        ),
-        math.nan,
-    )
+    nan = math.nan
     classes = {opcodes.FMA: 100.0, opcodes.GLOBAL_LOAD: 2.0}
-    facts = Facts(**numbers, classes=classes, by_opcode=by_opcode)
+    facts = Facts(
+        duration=nan, clock=nan, cycles=nan, smsps=nan, instructions=nan, issued=nan, issue_rate=nan,
+        active=nan, warps=nan, theoretical_warps=nan, classes=classes, by_opcode=by_opcode,
+    )  # fmt: skip
     after = replace(facts, classes=classes | {opcodes.LOCAL: 50.0}) if by_opcode else facts
     launch = Launch(LaunchId("x", 0, 0), "k", "k()", "gpu", (9, 0), "", (1, 1, 1), (32, 1, 1), True)
     side = Evaluated(launch, {})

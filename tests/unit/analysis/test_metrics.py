@@ -255,7 +255,13 @@ def test_lanes_come_from_the_report_where_it_says() -> None:
 
 def test_a_constant_moved_by_a_half_instruction_is_no_half_precision_work() -> None:
     # A histogram on an H200: one HFMA2.MMA among 15 instructions, and no arithmetic.
-    counters = {**PEAK, OPCODES: {"NOP": 0.93 * PEAK["smsp__inst_executed.sum"], "HFMA2": 0.07 * PEAK["smsp__inst_executed.sum"]}}
+    counters = {
+        **PEAK,
+        OPCODES: {
+            "NOP": 0.93 * PEAK["smsp__inst_executed.sum"],
+            "HFMA2": 0.07 * PEAK["smsp__inst_executed.sum"],
+        },
+    }
     counters["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] = 0.0
     assert "half-precision" not in value("share_of_peak", counters).reason
 

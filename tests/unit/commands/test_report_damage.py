@@ -39,5 +39,5 @@ def test_the_tables_of_an_article_say_what_the_report_lost(tmp_path: Path) -> No
         app, ["article", str(CASES / "kernel_then_graph_cut.ncu-rep"), "-o", str(tmp_path / "out")]
     )
     assert done.exit_code == 0, done.output
-    for name in ("climb.md", "climb.html", "climb.tex"):
+    for name in ("climb.md", "climb.html", "climb.tex", "provenance.json"):
         assert "has lost 1 of the 2 launches that it declares" in (tmp_path / "out" / name).read_text()
