@@ -133,7 +133,7 @@ def apart_columns(launches: Sequence[Launch]) -> list[tuple[Column, list[str]]]:
 
 
 def contradiction_text(found: Contradiction) -> str:
-    """`FMAs contradict one another: 1 kinst by opcode, 1.1 kinst (threads / 32) (9.1% apart, 1.0% allowed)`."""
+    """`FMAs contradict one another: 1 kinst by opcode, 1.1 kinst (threads / 32) (9.1% apart, 1% allowed)`."""
     (how_a, a), (how_b, b) = found.readings
     unit = "" if found.unit in ("", "1") else found.unit
     largest = max(abs(a), abs(b))

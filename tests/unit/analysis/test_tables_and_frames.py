@@ -300,7 +300,7 @@ def test_the_json_tells_kind_device_process_and_contradictions_of_every_launch()
     assert first["contradictions"] == [
         {
             "what": "FMAs",
-            "readings": [{"by": "opcode", "value": 1000.0}, {"by": "threads / 32", "value": 1100.0}],
+            "readings": [{"by": "by opcode", "value": 1000.0}, {"by": "threads / 32", "value": 1100.0}],
             "unit": "inst",
             "tolerance": 0.01,
             "metrics": ["fma_share"],
