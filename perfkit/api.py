@@ -131,7 +131,10 @@ class Profile:
         """
         from perfkit.analysis.explain import explain
 
-        return explain(self._side(a, problem), self._side(b, problem), **options)
+        one, other = self._side(a, problem), self._side(b, problem)
+        if {side.launch.id for side in one} == {side.launch.id for side in other}:
+            raise UsageError(f"{a!r} and {b!r} are the same launch", "Name another kernel or launch for b.")
+        return explain(one, other, **options)
 
     def peak_loss(self, a: int | str = 0, *, problem: str = "") -> PeakLoss:
         """Where the share of FP32 peak went that a launch does not reach; `a` and `problem` as in `explain`.

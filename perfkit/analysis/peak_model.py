@@ -24,7 +24,7 @@ from perfkit.analysis.definitions import load_devices
 from perfkit.analysis.facts import counter, first
 from perfkit.analysis.metrics import MetricSets, load_metric_sets
 from perfkit.analysis.timings import COLD, Key, cache_of, profiled_caches, timings
-from perfkit.model import Launch, MetricValue, RunRecord, Status
+from perfkit.model import Launch, MetricValue, RunRecord, Status, WorkloadKind
 from perfkit.model.peak import Closure, PeakCheck, TimedShare
 
 CLOSES = 0.001  # fraction of peak: 0.1 point
@@ -133,7 +133,7 @@ def _check(
     )
     return PeakCheck(
         launch=launch.id,
-        kernel=launch.label,
+        kernel=_workload(launch),
         problem=launch.problem,
         gpu=launch.gpu,
         factors=factors,
@@ -146,6 +146,14 @@ def _check(
         reason=reason,
         timing=timed,
     )
+
+
+def _workload(launch: Launch) -> str:
+    """The kernel's label; of a range or graph also that it is one, for ncu may name it after a kernel."""
+    kind = launch.kind.replace("_", " ")
+    if launch.kind is WorkloadKind.KERNEL or kind in launch.label:
+        return launch.label
+    return f"{launch.label} ({kind})"
 
 
 def _factors(metrics: Mapping[str, MetricValue]) -> dict[str, MetricValue]:

@@ -138,6 +138,11 @@ def emit_profile(
         write_parquet(profile, output)
     else:
         tables = tables_of(profile, sets, detail=detail)
+        if fmt != "terminal":  # there stderr says it; a file must carry it
+            said = (
+                f"{one.path}: {told}" for one in profile.reports if not one.error for told in one.problems
+            )
+            tables[0] = dataclasses.replace(tables[0], notes=(*tables[0].notes, *said))
         if wanted and any(wanted.search(name) for one in profile.launches for name in one.counters):
             from perfkit.analysis.tables import raw_table
 

@@ -8,7 +8,8 @@ import pytest
 
 from perfkit.analysis import report as report_module
 from perfkit.analysis.metrics import load_metric_sets
-from perfkit.api import Profile, find_reports
+from perfkit.analysis.peak_model import check_launches
+from perfkit.api import Profile, find_reports, load
 from perfkit.commands.show import account, show
 from perfkit.errors import CannotError, ReportError, UsageError
 from perfkit.model import Launch, LaunchId, Report
@@ -126,3 +127,25 @@ def test_without_the_reader_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfkit.analysis.reader.library", absent)
     with pytest.raises(CannotError, match="ncu_report is not there"):
         show(["gone.ncu-rep"])
+
+
+CASES = Path(__file__).parents[2] / "data" / "cases"
+
+
+@pytest.mark.parametrize("fmt", ["markdown", "latex", "html"])
+def test_a_file_says_what_its_report_lost(fmt: str, tmp_path: Path) -> None:
+    written = tmp_path / "out"
+    show([str(CASES / "kernel_then_graph_cut.ncu-rep")], sets=["duration"], fmt=fmt, output=written)
+    assert "has lost 1 of the 2 launches" in written.read_text(encoding="utf-8")
+
+
+def test_the_same_launch_twice_is_refused() -> None:
+    profile = load(CASES / "kernel_then_graph.ncu-rep")
+    with pytest.raises(UsageError, match="are the same launch"):
+        profile.explain("saxpy", 0)
+
+
+def test_a_graph_is_called_one_in_the_model() -> None:
+    graph = next(one for one in load(CASES / "kernel_then_graph.ncu-rep").launches if one.kind == "graph")
+    (check,) = check_launches([graph])
+    assert "graph" in check.kernel
